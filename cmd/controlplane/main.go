@@ -1,0 +1,105 @@
+// The controlplane program: the GraphQL API with its live feeds, the start
+// page and GraphiQL. It is set up by the STREAMING_HUB_* settings; `hub
+// settings` lists them. It starts without a database and works as soon as
+// that answers.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/streaming-hub/streaming-hub/cmd/internal/settings"
+	"github.com/streaming-hub/streaming-hub/controlplane"
+	"github.com/streaming-hub/streaming-hub/controlplane/console"
+	"github.com/streaming-hub/streaming-hub/dataplane/sink"
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/graph"
+	"github.com/streaming-hub/streaming-hub/graph/graphiql"
+	"github.com/streaming-hub/streaming-hub/hub/secret"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "controlplane:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	s, err := settings.Load(settings.ControlPlane, os.Environ())
+	if err != nil {
+		return err
+	}
+	log := s.Logger(os.Stderr)
+	keys, err := secret.ParseKeyring(string(s.KEKKeys.Reveal()))
+	if err != nil {
+		return fmt.Errorf("STREAMING_HUB_KEK_KEYS: %w", err)
+	}
+	// The first signal asks for an orderly stop, the second one ends at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+
+	// Live feeds read on connections of their own, so that slow queries
+	// cannot hold them up.
+	dsn := string(s.PostgresDSN.Reveal())
+	database, err := db.Open(ctx, db.Config{DSN: dsn, MaxConns: 16, Name: "controlplane"})
+	if err != nil {
+		return err
+	}
+	defer database.Close()
+	feedDatabase, err := db.Open(ctx, db.Config{DSN: dsn, MaxConns: 4, Name: "controlplane feed"})
+	if err != nil {
+		return err
+	}
+	defer feedDatabase.Close()
+
+	webhook := sink.NewWebhook(sink.Config{
+		Policy: s.Addresses(), HeaderPrefix: s.HeaderPrefix, UserAgent: sink.UserAgent(version),
+	})
+	defer webhook.Close()
+	feed := controlplane.NewFeed(feedDatabase, log)
+	api, err := graph.NewServer(graph.Deps{
+		Resolver: &graph.Resolver{
+			Subscriptions: &controlplane.Subscriptions{
+				DB: database, Keys: keys, Addresses: s.Addresses(), Prober: prober{webhook}, Now: time.Now, Random: rand.Reader,
+			},
+			History: &controlplane.History{DB: database}, Feed: feed,
+			HeaderPrefix: s.HeaderPrefix, Now: time.Now,
+		},
+		Tokens: controlplane.NewTokens(database), Origins: s.AllowedOrigins, Log: log,
+	})
+	if err != nil {
+		return fmt.Errorf("STREAMING_HUB_ALLOWED_ORIGINS: %w", err)
+	}
+
+	listener, err := net.Listen("tcp", s.HTTPListenAddr)
+	if err != nil {
+		return fmt.Errorf("listen on %s (STREAMING_HUB_HTTP_LISTEN_ADDR): %w", s.HTTPListenAddr, err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/graphql", api)
+	mux.Handle("/graphiql", graphiql.Handler())
+	mux.Handle("/graphiql/", graphiql.Handler())
+	mux.Handle("/", console.Handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.Handle("GET /readyz", readiness{database: database, feed: feed, keys: keys, now: time.Now})
+	mux.Handle("GET /metrics", metrics(api, feed))
+
+	log.Info("the control plane listens", "address", listener.Addr().String(), "version", version)
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return feed.Run(ctx) })
+	parts.Go(func() error { return serve(ctx, listener, mux, api, s.ShutdownTimeout) })
+	return parts.Wait()
+}

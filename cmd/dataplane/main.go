@@ -1,0 +1,64 @@
+// The dataplane program: ingest, match and dispatch. It is set up by the
+// STREAMING_HUB_* settings; `hub settings` lists them.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/streaming-hub/streaming-hub/cmd/internal/kafkaopt"
+	"github.com/streaming-hub/streaming-hub/cmd/internal/settings"
+	"github.com/streaming-hub/streaming-hub/dataplane"
+	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/secret"
+	"github.com/streaming-hub/streaming-hub/hub/wire"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "dataplane:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	s, err := settings.Load(settings.DataPlane, os.Environ())
+	if err != nil {
+		return err
+	}
+	log := s.Logger(os.Stderr)
+	keyring, err := secret.ParseKeyring(string(s.KEKKeys.Reveal()))
+	if err != nil {
+		return fmt.Errorf("STREAMING_HUB_KEK_KEYS: %w", err)
+	}
+	listener, err := net.Listen("tcp", s.HTTPListenAddr)
+	if err != nil {
+		return fmt.Errorf("listen on %s (STREAMING_HUB_HTTP_LISTEN_ADDR): %w", s.HTTPListenAddr, err)
+	}
+	rules := wire.DefaultRules()
+	rules.TopicPrefix, rules.TypePrefix, rules.MaxBodyBytes = s.TopicPrefix, s.TypePrefix, s.MaxBodyBytes
+	if !s.MultiTenantEnabled {
+		rules.SingleTenant = hub.TenantID(s.TenantID)
+	}
+
+	// The first signal asks for an orderly stop, the second one ends at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+
+	return dataplane.Run(ctx, dataplane.Config{
+		Version: version, Listener: listener, DSN: string(s.PostgresDSN.Reveal()),
+		Ingest: s.Role != settings.RoleDelivery, Deliver: s.Role != settings.RoleIngest,
+		Kafka: kafkaopt.Options(s), Group: s.ConsumerGroup, Rules: rules, BatchRecords: s.IngestBatch,
+		Workers: s.DispatchWorkers, Lease: s.DispatchLease, Unwritten: s.DispatchUnwrittenOutcomes,
+		CurveSteps: s.DefaultRetrySteps, HeaderPrefix: s.HeaderPrefix, Keyring: keyring,
+		Addresses:       s.Addresses(),
+		ShutdownTimeout: s.ShutdownTimeout, Log: log,
+	})
+}

@@ -1,0 +1,173 @@
+package settings_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/streaming-hub/streaming-hub/cmd/internal/settings"
+)
+
+func TestLoad(t *testing.T) {
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "hub.env")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	conf := file("# production\n\nSTREAMING_HUB_DISPATCH_WORKERS=16\nSTREAMING_HUB_TENANT_ID = 'acme'\n")
+	secretFile := file("postgres://u:p@h/d\n")
+	program := settings.Program{Defaults: map[string]string{"HTTP_LISTEN_ADDR": "127.0.0.1:8080"}}
+
+	for name, c := range map[string]struct {
+		environ []string
+		program settings.Program
+		check   func(settings.Settings) any // what to compare with want
+		want    any
+		fails   []string // parts of the error
+	}{
+		"default_when_nothing_is_set": {
+			check: func(s settings.Settings) any { return s.DispatchWorkers }, want: 8,
+		},
+		"defaults_of_durations_and_lists": {
+			check: func(s settings.Settings) any {
+				return []any{s.AutodisableFailureWindow, s.DLQRetention, len(s.DefaultRetrySteps), s.MaxBodyBytes, s.AutodisableEnabled}
+			},
+			want: []any{120 * time.Hour, 168 * time.Hour, 0, 1048576, true},
+		},
+		"program_has_its_own_default": {
+			program: program,
+			check:   func(s settings.Settings) any { return s.HTTPListenAddr }, want: "127.0.0.1:8080",
+		},
+		"file_outranks_default": {
+			environ: []string{"STREAMING_HUB_CONFIG_FILE=" + conf},
+			check:   func(s settings.Settings) any { return []any{s.DispatchWorkers, s.TenantID} }, want: []any{16, "acme"},
+		},
+		"environment_outranks_file": {
+			environ: []string{"STREAMING_HUB_CONFIG_FILE=" + conf, "STREAMING_HUB_DISPATCH_WORKERS=32"},
+			check:   func(s settings.Settings) any { return s.DispatchWorkers }, want: 32,
+		},
+		"empty_counts_as_absent": {
+			environ: []string{"STREAMING_HUB_CONFIG_FILE=" + conf, "STREAMING_HUB_DISPATCH_WORKERS="},
+			check:   func(s settings.Settings) any { return s.DispatchWorkers }, want: 16,
+		},
+		"lists_are_cut_at_commas": {
+			environ: []string{"STREAMING_HUB_KAFKA_BROKERS=a:1, b:2,", "STREAMING_HUB_DEFAULT_RETRY_STEPS=0s,50ms,1m"},
+			check: func(s settings.Settings) any {
+				return []any{s.KafkaBrokers, s.DefaultRetrySteps}
+			},
+			want: []any{[]string{"a:1", "b:2"}, []time.Duration{0, 50 * time.Millisecond, time.Minute}},
+		},
+		"secret_from_its_own_file": {
+			environ: []string{"STREAMING_HUB_POSTGRES_DSN_FILE=" + secretFile},
+			check:   func(s settings.Settings) any { return string(s.PostgresDSN.Reveal()) }, want: "postgres://u:p@h/d",
+		},
+		"secret_given_twice_is_refused": {
+			environ: []string{"STREAMING_HUB_POSTGRES_DSN_FILE=" + secretFile, "STREAMING_HUB_POSTGRES_DSN=postgres://other"},
+			fails:   []string{"STREAMING_HUB_POSTGRES_DSN", "given twice"},
+		},
+		"only_secrets_are_read_from_files": {
+			environ: []string{"STREAMING_HUB_ROLE_FILE=/x"},
+			fails:   []string{"STREAMING_HUB_ROLE_FILE", "only secrets"},
+		},
+		"unknown_name_is_refused_with_the_nearest": {
+			environ: []string{"STREAMING_HUB_DISPATCH_WORKER=3"},
+			fails:   []string{"STREAMING_HUB_DISPATCH_WORKER ", "did you mean STREAMING_HUB_DISPATCH_WORKERS?"},
+		},
+		"unknown_name_without_a_near_one": {
+			environ: []string{"STREAMING_HUB_QQQQQQQQQQQQ=3"},
+			fails:   []string{"STREAMING_HUB_QQQQQQQQQQQQ (from the environment) is no setting"},
+		},
+		"unknown_name_in_the_file": {
+			environ: []string{"STREAMING_HUB_CONFIG_FILE=" + file("STREAMING_HUB_ROEL=all\n")},
+			fails:   []string{"ROEL", "from the file", "did you mean STREAMING_HUB_ROLE?"},
+		},
+		"line_that_is_no_setting": {
+			environ: []string{"STREAMING_HUB_CONFIG_FILE=" + file("\nrole: all\n")},
+			fails:   []string{"line 2"},
+		},
+		"name_twice_in_the_file": {
+			environ: []string{"STREAMING_HUB_CONFIG_FILE=" + file("STREAMING_HUB_ROLE=all\nSTREAMING_HUB_ROLE=ingest\n")},
+			fails:   []string{"line 2", "second time"},
+		},
+		"test_names_and_other_programs_are_left_alone": {
+			environ: []string{"STREAMING_HUB_TEST_POSTGRES_DSN=x", "STREAMING=1", "PATH=/bin"},
+			check:   func(s settings.Settings) any { return s.Role }, want: settings.RoleAll,
+		},
+		"every_fault_is_named_at_once": {
+			environ: []string{"STREAMING_HUB_ROLE=both", "STREAMING_HUB_DISPATCH_WORKERS=0", "STREAMING_HUB_DISPATCH_LEASE=soon",
+				"STREAMING_HUB_AUTODISABLE_ENABLED=maybe", "STREAMING_HUB_DEFAULT_RETRY_STEPS=11h"},
+			fails: []string{"all, ingest, delivery", "from 1 to 4096", "from 2s to 10m", "true or false", "each at most 10h"},
+		},
+		"required_and_missing": {
+			program: settings.Program{Required: []string{"POSTGRES_DSN"}},
+			fails:   []string{"STREAMING_HUB_POSTGRES_DSN is needed"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := settings.Load(c.program, c.environ)
+			if (err != nil) != (len(c.fails) > 0) {
+				t.Fatalf("error = %v", err)
+			}
+			for _, part := range c.fails {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q lacks %q", err, part)
+				}
+			}
+			if c.check != nil {
+				if diff := cmp.Diff(c.want, c.check(got)); diff != "" {
+					t.Error(diff)
+				}
+			}
+		})
+	}
+}
+
+func TestSecretsStayOutOfSight(t *testing.T) {
+	const password = "hunter2"
+	environ := []string{"STREAMING_HUB_POSTGRES_DSN=postgres://u:" + password + "@h/d", "STREAMING_HUB_KEK_KEYS=k1:" + password}
+	s, err := settings.Load(settings.Program{}, environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := settings.List(settings.Program{}, environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "dsn", s.PostgresDSN, "all", s)
+	asJSON, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, printed := range []string{fmt.Sprintf("%v %+v %#v %s %q %x", s, s, s, s.KEKKeys, s.KEKKeys, s.KEKKeys), fmt.Sprint(lines), log.String(), string(asJSON)} {
+		if strings.Contains(printed, password) || strings.Contains(printed, fmt.Sprintf("%x", password)) {
+			t.Errorf("a secret shows in %s", printed)
+		}
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	text := settings.Markdown()
+	lines, err := settings.List(settings.Program{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lines {
+		if l.Help == "" || l.Kind == "" {
+			t.Errorf("%s has no description", l.Name)
+		}
+		if !strings.Contains(text, "`"+l.Name+"`") {
+			t.Errorf("%s is not documented", l.Name)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package controlplane
+
+import (
+	"time"
+
+	"github.com/streaming-hub/streaming-hub/hub"
+)
+
+// Actor is who is asking: an API token without its secret.
+type Actor struct {
+	Token     hub.TokenID
+	Name      string
+	Role      hub.Role
+	Tenant    hub.TenantID // "" for platform scope
+	ExpiresAt time.Time    // zero for never
+}
+
+// Action is something that needs a right.
+type Action string
+
+const (
+	Read               Action = "read"
+	CreateSubscription Action = "create event subscriptions"
+	VerifySubscription Action = "verify event subscriptions"
+)
+
+// needs is the least role of each action.
+var needs = map[Action]hub.Role{
+	Read:               hub.Viewer,
+	CreateSubscription: hub.Operator,
+	VerifySubscription: hub.Operator,
+}
+
+// Can reports whether the actor's role admits an action. An action without a
+// rule is admitted to nobody.
+func (a Actor) Can(action Action) bool { return a.Role.Includes(needs[action]) }
+
+// Platform reports whether the actor reaches all tenants.
+func (a Actor) Platform() bool { return a.Tenant == "" }
+
+// Sees reports whether the actor reaches the objects of a tenant.
+func (a Actor) Sees(t hub.TenantID) bool { return a.Platform() || a.Tenant == t }
+
+// tenantFor is the tenant in whose name an input acts: the actor's own, or the
+// one that a platform actor names.
+func (a Actor) tenantFor(named string, path []string) (hub.TenantID, *UserError) {
+	var e UserError
+	switch {
+	case a.Platform() && named == "":
+		e = userError(Required, path, "a token of scope PLATFORM has to name the tenant")
+	case !a.Platform() && named != "" && named != string(a.Tenant):
+		e = userError(TenantMismatch, path, "this token belongs to another tenant")
+	case a.Platform() && !isTenantID(named):
+		e = userError(Invalid, path, "a tenant id has 1 to 256 letters, digits, dashes or underscores and begins with a letter or digit")
+	case a.Platform():
+		return hub.TenantID(named), nil
+	default:
+		return a.Tenant, nil
+	}
+	return "", &e
+}
+
+// narrow is the tenant to which a list is limited; none is true when the
+// filter asks for a tenant that the actor does not see, which is answered like
+// one that has nothing.
+func (a Actor) narrow(filter hub.TenantID) (tenant hub.TenantID, none bool) {
+	if a.Platform() {
+		return filter, false
+	}
+	return a.Tenant, filter != "" && filter != a.Tenant
+}
+
+func isTenantID(s string) bool {
+	return len(s) <= 256 && isName(s, true)
+}
+
+// isName holds for [a-z0-9][a-z0-9_-]*, with upper case when asked for.
+func isName(s string, upper bool) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || upper && 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c != '-' && c != '_') {
+			return false
+		}
+	}
+	return s != ""
+}

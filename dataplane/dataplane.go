@@ -1,0 +1,149 @@
+// Package dataplane moves events: Kafka → inbox → matching → webhooks. It
+// keeps working when the control plane is down, and any number of replicas
+// share the work.
+//
+// Run starts every long-lived goroutine of the program; this file is the whole
+// plane on one screen.
+package dataplane
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/streaming-hub/streaming-hub/dataplane/dispatch"
+	"github.com/streaming-hub/streaming-hub/dataplane/ingest"
+	"github.com/streaming-hub/streaming-hub/dataplane/sink"
+	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
+	"github.com/streaming-hub/streaming-hub/dataplane/upkeep"
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/hub/address"
+	"github.com/streaming-hub/streaming-hub/hub/secret"
+	"github.com/streaming-hub/streaming-hub/hub/wire"
+)
+
+// ingestWriters is how many ingest transactions a process runs at once: more
+// did not help on two cores, and fewer leave Postgres idle between commits.
+const ingestWriters = 2
+
+// Config is what the program was told.
+type Config struct {
+	Version  string
+	Listener net.Listener // for health and metrics
+	DSN      string
+
+	Ingest, Deliver bool // the parts of the work that this process does
+
+	Kafka        []kgo.Opt
+	Group        string
+	Rules        wire.Rules
+	BatchRecords int
+
+	Workers      int
+	Lease        time.Duration
+	Unwritten    int
+	CurveSteps   []time.Duration
+	HeaderPrefix string
+	Addresses    address.Policy
+	Keyring      *secret.Keyring
+
+	ShutdownTimeout time.Duration
+	Log             *slog.Logger
+}
+
+// Run works until ctx ends, then stops in order: no new events, no new
+// attempts, what is under way ends and is recorded. It gives that at most
+// ShutdownTimeout.
+func Run(ctx context.Context, c Config) error {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	// Each kind of work has connections of its own.
+	inboxDB, err := db.Open(ctx, db.Config{DSN: c.DSN, MaxConns: ingestWriters + 1, Hot: true, Name: "streaming-hub ingest"})
+	if err != nil {
+		return err
+	}
+	defer inboxDB.Close()
+	queueDB, err := db.Open(ctx, db.Config{DSN: c.DSN, MaxConns: 4, Hot: true, Name: "streaming-hub dispatch"})
+	if err != nil {
+		return err
+	}
+	defer queueDB.Close()
+	configDB, err := db.Open(ctx, db.Config{DSN: c.DSN, MaxConns: 4, Name: "streaming-hub upkeep"})
+	if err != nil {
+		return err
+	}
+	defer configDB.Close()
+
+	tenants := snapshot.New(snapshot.Deps{
+		Store: configDB, Keyring: c.Keyring, CurveSteps: c.CurveSteps, Now: time.Now, Log: c.Log,
+	})
+	webhooks := sink.NewWebhook(sink.Config{
+		Policy: c.Addresses, HeaderPrefix: c.HeaderPrefix, UserAgent: sink.UserAgent(c.Version),
+	})
+	defer webhooks.Close()
+	pool := dispatch.NewPool(dispatch.Deps{
+		Queue: queueDB, Sink: webhooks, Tenants: tenants,
+		Workers: c.Workers, Lease: c.Lease, Unwritten: c.Unwritten,
+		Now: time.Now, Random: rand.Reader, Token: leaseToken, Jitter: mathrand.Float64,
+		Metrics: dispatch.NewMetrics(registry), Log: c.Log,
+	})
+	consumer := ingest.NewConsumer(ingest.Deps{
+		Kafka: c.Kafka, Group: c.Group, Rules: c.Rules, Inbox: inboxDB, Tenants: tenants, Pool: ingestPool(c, pool),
+		BatchRecords: c.BatchRecords, Writers: ingestWriters,
+		Now: time.Now, Random: rand.Reader, Jitter: mathrand.Float64,
+		Metrics: ingest.NewMetrics(registry), Log: c.Log,
+	})
+	keeper := upkeep.New(configDB, registry, c.Log)
+	server := newServer(c, registry, keeper, consumer, pool)
+
+	// hard ends ShutdownTimeout after ctx: then nothing is waited for any more.
+	hard, stopHard := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopHard()
+	context.AfterFunc(ctx, func() { time.AfterFunc(c.ShutdownTimeout, stopHard) })
+
+	// The server outlives the work, to tell how the shutdown goes.
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	serverDone := make(chan error, 1)
+	go func() { serverDone <- server.run(serving) }()
+
+	err = work(ctx, hard, c, keeper, tenants, consumer, pool)
+	stopServing()
+	if serveErr := <-serverDone; err == nil {
+		err = serveErr
+	}
+	return err
+}
+
+func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *snapshot.Cache, consumer *ingest.Consumer, pool *dispatch.Pool) error {
+	if err := keeper.AwaitSchema(ctx); err != nil {
+		return nil // asked to stop while waiting
+	}
+	c.Log.Info("data plane started", "version", c.Version, "ingest", c.Ingest, "deliver", c.Deliver, "workers", c.Workers)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return keeper.Run(ctx) })
+	g.Go(func() error { return tenants.Run(ctx) })
+	if c.Ingest {
+		g.Go(func() error { return consumer.Run(ctx) })
+	}
+	if c.Deliver {
+		g.Go(func() error { return pool.Run(ctx, hard) })
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("data plane: %w", err)
+	}
+	c.Log.Info("data plane stopped")
+	return nil
+}
+
+// leaseToken is a random token, never 0 and exact in every language's numbers.
+func leaseToken() int64 { return 1 + mathrand.Int64N(1<<53-1) }

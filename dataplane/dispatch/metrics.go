@@ -1,0 +1,78 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/streaming-hub/streaming-hub/hub"
+)
+
+// Metrics of dispatch. No label names a tenant, a URL or an id.
+type Metrics struct {
+	Attempts          *prometheus.CounterVec // by error class, "" for success
+	States            *prometheus.CounterVec // by what the delivery became
+	PutOff            *prometheus.CounterVec // leases given back, by reason
+	Claimed           prometheus.Counter
+	LostLeases        prometheus.Counter
+	AttemptDuration   prometheus.Histogram
+	FirstAttemptDelay prometheus.Histogram
+	FlushSize         prometheus.Histogram
+	FlushDuration     prometheus.Histogram
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		Attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "streaming_hub_dispatch_attempts_total", Help: "Attempts by class of failure; NONE for a success.",
+		}, []string{"failure"}),
+		States: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "streaming_hub_dispatch_outcomes_total", Help: "Attempts by what their delivery became.",
+		}, []string{"state"}),
+		PutOff: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "streaming_hub_dispatch_put_off_total", Help: "Claims given back without an attempt, by reason.",
+		}, []string{"reason"}),
+		Claimed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "streaming_hub_dispatch_claimed_total", Help: "Deliveries claimed from the queue; those born claimed are not among them.",
+		}),
+		LostLeases: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "streaming_hub_dispatch_lost_leases_total", Help: "Outcomes refused because the lease had passed to another worker.",
+		}),
+		AttemptDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "streaming_hub_dispatch_attempt_seconds", Help: "Duration of an attempt.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
+		FirstAttemptDelay: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "streaming_hub_dispatch_first_attempt_delay_seconds", Help: "From receipt of the event to the start of its first attempt.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30, 300},
+		}),
+		FlushSize: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "streaming_hub_dispatch_flush_outcomes", Help: "Outcomes per flush.",
+			Buckets: []float64{1, 5, 10, 25, 50, 100, 250, 500},
+		}),
+		FlushDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "streaming_hub_dispatch_flush_seconds", Help: "Duration of a flush.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 12),
+		}),
+	}
+	r.MustRegister(m.Attempts, m.States, m.PutOff, m.Claimed, m.LostLeases, m.AttemptDuration,
+		m.FirstAttemptDelay, m.FlushSize, m.FlushDuration)
+	return m
+}
+
+func (m *Metrics) attempt(a *hub.Attempt, d *hub.Decision) {
+	failure := string(a.Failure.Class)
+	if failure == "" {
+		failure = "NONE"
+	}
+	m.Attempts.WithLabelValues(failure).Inc()
+	m.States.WithLabelValues(string(d.State)).Inc()
+	m.AttemptDuration.Observe(float64(a.Timings.Total) / 1e6)
+}
+
+func (m *Metrics) flush(outcomes, lost int, took time.Duration) {
+	m.FlushSize.Observe(float64(outcomes))
+	m.FlushDuration.Observe(took.Seconds())
+	m.LostLeases.Add(float64(lost))
+}

@@ -1,0 +1,165 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/hub"
+)
+
+const (
+	// maxFlush bounds the outcomes of one statement.
+	maxFlush = 500
+	// releaseEvery is how long releases gather before they are written.
+	releaseEvery = 20 * time.Millisecond
+	// Waits between tries while Postgres is away.
+	firstBackoff, maxBackoff = 50 * time.Millisecond, 2 * time.Second
+)
+
+// outcomeWriter writes outcomes in batches: while one flush is under way the
+// next one gathers, so the batch grows with the load and a lone outcome waits
+// for nothing. Postgres being away is waited out; the bound on what is
+// unwritten then stops the workers.
+type outcomeWriter struct {
+	deps  Deps
+	slots chan struct{} // one token per outcome sent and not yet written
+
+	mu       sync.Mutex
+	arrived  chan struct{}
+	outcomes []hub.Outcome
+	releases map[time.Duration][]db.Claim
+	closed   bool
+}
+
+func newOutcomeWriter(d Deps) *outcomeWriter {
+	return &outcomeWriter{
+		deps: d, slots: make(chan struct{}, d.Unwritten), arrived: make(chan struct{}, 1),
+		releases: map[time.Duration][]db.Claim{},
+	}
+}
+
+// reserve waits for the right to send one request whose outcome will be
+// written; false means that ctx ended.
+func (w *outcomeWriter) reserve(ctx context.Context) bool {
+	select {
+	case w.slots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// unreserve gives the right back: no request was sent.
+func (w *outcomeWriter) unreserve() { <-w.slots }
+
+// write queues an outcome whose place was reserved.
+func (w *outcomeWriter) write(o hub.Outcome) {
+	w.mu.Lock()
+	w.outcomes = append(w.outcomes, o)
+	w.mu.Unlock()
+	w.signal()
+}
+
+// release queues the return of a lease without an attempt.
+func (w *outcomeWriter) release(c db.Claim, putOff time.Duration) {
+	w.mu.Lock()
+	w.releases[putOff] = append(w.releases[putOff], c)
+	w.mu.Unlock()
+	w.signal()
+}
+
+func (w *outcomeWriter) signal() {
+	select {
+	case w.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// close lets run end once everything is written.
+func (w *outcomeWriter) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.signal()
+}
+
+// run writes until close, or until ctx ends with whatever is left unwritten:
+// those leases run out.
+func (w *outcomeWriter) run(ctx context.Context) {
+	var lastRelease time.Time
+	for {
+		w.mu.Lock()
+		n := min(len(w.outcomes), maxFlush)
+		batch := w.outcomes[:n:n]
+		w.outcomes = w.outcomes[n:]
+		if len(w.outcomes) == 0 {
+			w.outcomes = nil
+		}
+		var releases map[time.Duration][]db.Claim
+		if len(w.releases) > 0 && (w.closed || n == 0 || w.deps.Now().Sub(lastRelease) >= releaseEvery) {
+			releases, w.releases = w.releases, map[time.Duration][]db.Claim{}
+		}
+		closed := w.closed
+		w.mu.Unlock()
+
+		if n == 0 && releases == nil {
+			if closed {
+				return
+			}
+			select {
+			case <-w.arrived:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		if n > 0 && !w.record(ctx, batch) {
+			return
+		}
+		if releases != nil {
+			lastRelease = w.deps.Now()
+			w.giveBack(ctx, releases)
+		}
+	}
+}
+
+// record writes a batch, trying until it is written; false means ctx ended.
+func (w *outcomeWriter) record(ctx context.Context, batch []hub.Outcome) bool {
+	failing := false
+	for wait := firstBackoff; ; wait = min(2*wait, maxBackoff) {
+		begun := w.deps.Now()
+		recorded, err := w.deps.Queue.RecordOutcomes(ctx, hub.NewID(begun, w.deps.Random), batch)
+		if err == nil {
+			w.deps.Metrics.flush(len(batch), len(batch)-len(recorded), w.deps.Now().Sub(begun))
+			if failing {
+				w.deps.Log.Info("outcomes are written again")
+			}
+			for range batch {
+				<-w.slots
+			}
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if !failing {
+			w.deps.Log.Warn("cannot write outcomes; waiting and trying again", "outcomes", len(batch), "error", err)
+			failing = true
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (w *outcomeWriter) giveBack(ctx context.Context, releases map[time.Duration][]db.Claim) {
+	for putOff, claims := range releases {
+		if err := w.deps.Queue.ReleaseLeases(ctx, claims, putOff); err != nil && ctx.Err() == nil {
+			w.deps.Log.Warn("cannot give leases back; they run out by themselves", "deliveries", len(claims), "error", err)
+		}
+	}
+}

@@ -1,0 +1,337 @@
+// Package ingest brings Kafka records into the inbox. Each record ends in
+// exactly one place: stored as an event, dropped as a duplicate, skipped as a
+// system event, or kept in quarantine.
+//
+//	consumer.go   the consumer group: polls, hands over, commits   (shell)
+//	partition.go  one goroutine per partition: batch after batch    (shell)
+//	store.go      one batch, one transaction                        (shell)
+//	plan.go       what becomes of each record                       (pure)
+//
+// What must hold, and why:
+//
+//   - A committed offset is never ahead of what Postgres holds: only a stored
+//     batch moves a partition's mark, and only marks are committed.
+//   - One partition never waits for another: each has its own goroutine and
+//     queue, and a full queue pauses only its own fetches.
+//   - A rebalance waits for the transaction under way, so that two replicas
+//     never work on one partition for longer than the broker allows; if they
+//     do (a process that stood still), the dedup keys make the second harmless.
+//   - A database or broker that is away is not a verdict on any record:
+//     nothing is committed, the partition waits and goes on in order.
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/wire"
+)
+
+const (
+	// commitEvery is how far committed offsets trail behind stored batches.
+	// A crash in between only means duplicates, which dedup drops.
+	commitEvery = 250 * time.Millisecond
+	// maxBatchBytes bounds the values of one transaction.
+	maxBatchBytes = 8 << 20
+	// A partition's queue pauses its fetches above the first mark and resumes
+	// them below the second.
+	pauseAboveBytes, resumeBelowBytes     = 4 << 20, 1 << 20
+	pauseAboveRecords, resumeBelowRecords = 8000, 2000
+	// maxQueuedBytes bounds all queues together: beyond it nothing is polled.
+	maxQueuedBytes = 64 << 20
+)
+
+// Inbox stores batches.
+type Inbox interface {
+	Ingest(ctx context.Context, b db.IngestBatch, plan func(context.Context, db.IngestState) (db.IngestWrites, error)) error
+}
+
+// Pool takes new deliveries straight to the workers of this process.
+type Pool interface {
+	// Reserve says which deliveries may be born claimed by giving them a lease
+	// token other than 0. Each must be submitted or cancelled.
+	Reserve(deliveries []db.NewDelivery)
+	// Submit hands over what was reserved, and learns of the rest.
+	Submit(deliveries []db.NewDelivery, events map[hub.EventID]*hub.Event, leasedAt time.Time)
+	// Cancel gives reservations back: the batch was not stored.
+	Cancel(deliveries []db.NewDelivery)
+	// Lease is the time that a reserved delivery is leased for.
+	Lease() time.Duration
+}
+
+// Deps are what a Consumer works with.
+type Deps struct {
+	Kafka        []kgo.Opt // brokers and their security
+	Group        string
+	Rules        wire.Rules
+	Inbox        Inbox
+	Tenants      *snapshot.Cache
+	Pool         Pool
+	BatchRecords int // records per transaction, 500 by default
+	Writers      int // transactions at once, 2 by default
+	Now          func() time.Time
+	Random       io.Reader
+	Jitter       func() float64
+	Metrics      *Metrics
+	Log          *slog.Logger
+}
+
+// Consumer reads the fact topics as a member of the consumer group.
+type Consumer struct {
+	deps    Deps
+	writers chan struct{} // one token per transaction at once
+	budget  *byteBudget
+
+	mu         sync.Mutex
+	partitions map[topicPartition]*partition
+	assigned   bool
+	lastError  error
+}
+
+type topicPartition struct {
+	topic     string
+	partition int32
+}
+
+// NewConsumer makes a consumer; Run does the work.
+func NewConsumer(d Deps) *Consumer {
+	if d.BatchRecords <= 0 {
+		d.BatchRecords = 500
+	}
+	if d.Writers <= 0 {
+		d.Writers = 2
+	}
+	return &Consumer{
+		deps: d, writers: make(chan struct{}, d.Writers), budget: newByteBudget(maxQueuedBytes),
+		partitions: map[topicPartition]*partition{},
+	}
+}
+
+// Ready reports whether the group has given this process its partitions. No
+// matching topic is not an error: the assignment is then empty.
+func (c *Consumer) Ready() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lastError != nil {
+		return fmt.Errorf("Kafka: %w", c.lastError)
+	}
+	if !c.assigned {
+		return errors.New("Kafka: the consumer group has not assigned partitions yet")
+	}
+	for _, p := range c.partitions {
+		if err := p.failing(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run consumes until ctx ends, then finishes the transactions under way,
+// commits and leaves the group. It returns when all of that is done; the only
+// error is a configuration that Kafka's client refuses.
+func (c *Consumer) Run(ctx context.Context) error {
+	client, err := kgo.NewClient(append(append([]kgo.Opt{}, c.deps.Kafka...),
+		kgo.ConsumerGroup(c.deps.Group),
+		kgo.ConsumeRegex(),
+		kgo.ConsumeTopics(wire.FollowTopics(c.deps.Rules.TopicPrefix)),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.DisableAutoCommit(),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsAssigned(c.onAssigned),
+		kgo.OnPartitionsRevoked(c.onRevoked),
+		kgo.OnPartitionsLost(c.onLost),
+		// New topics are found within seconds instead of five minutes.
+		kgo.MetadataMaxAge(10*time.Second),
+		kgo.MetadataMinAge(250*time.Millisecond),
+		kgo.FetchMaxBytes(16<<20),
+		kgo.FetchMaxPartitionBytes(4<<20),
+		kgo.FetchMaxWait(time.Second),
+	)...)
+	if err != nil {
+		return fmt.Errorf("set up the Kafka client: %w", err)
+	}
+	var committer sync.WaitGroup
+	committing, stopCommitting := context.WithCancel(context.WithoutCancel(ctx))
+	committer.Go(func() { c.commitLoop(committing, client) })
+
+	c.pollLoop(ctx, client)
+
+	stopCommitting()
+	committer.Wait()
+	client.CloseAllowingRebalance() // leaves the group: onRevoked finishes and commits
+	return nil
+}
+
+func (c *Consumer) pollLoop(ctx context.Context, client *kgo.Client) {
+	for ctx.Err() == nil {
+		if !c.budget.wait(ctx) {
+			return
+		}
+		fetches := client.PollRecords(ctx, 4*c.deps.BatchRecords*c.deps.Writers)
+		if fetches.IsClientClosed() {
+			return
+		}
+		c.noteErrors(ctx, fetches)
+		fetches.EachTopic(func(t kgo.FetchTopic) {
+			t.EachPartition(func(fp kgo.FetchPartition) {
+				if len(fp.Records) > 0 {
+					c.handOver(client, t.TopicID, fp)
+				}
+			})
+		})
+		client.AllowRebalance()
+	}
+}
+
+func (c *Consumer) handOver(client *kgo.Client, topicID [16]byte, fp kgo.FetchPartition) {
+	c.mu.Lock()
+	p := c.partitions[topicPartition{fp.Records[0].Topic, fp.Partition}]
+	c.mu.Unlock()
+	if p == nil {
+		return // revoked meanwhile; the next owner reads it
+	}
+	if p.push(topicID, fp.Records) {
+		client.PauseFetchPartitions(map[string][]int32{p.topic: {p.id}})
+	}
+}
+
+// noteErrors says once what is wrong with the broker, and once that it ended.
+func (c *Consumer) noteErrors(ctx context.Context, fetches kgo.Fetches) {
+	var first error
+	fetches.EachError(func(topic string, partition int32, err error) {
+		c.deps.Metrics.FetchErrors.Inc()
+		if first == nil && !errors.Is(err, context.Canceled) {
+			first = err
+		}
+	})
+	if ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	before := c.lastError
+	c.lastError = first
+	c.mu.Unlock()
+	switch {
+	case first != nil && before == nil:
+		c.deps.Log.Warn("Kafka is away or refuses; waiting for it", "error", first)
+	case first == nil && before != nil:
+		c.deps.Log.Info("Kafka is back")
+	}
+}
+
+func (c *Consumer) onAssigned(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.assigned = true
+	for topic, ids := range assigned {
+		for _, id := range ids {
+			c.partitions[topicPartition{topic, id}] = c.startPartition(client, topic, id)
+		}
+	}
+}
+
+// onRevoked finishes the batch under way of each partition and commits what
+// was stored, before another member may take over.
+func (c *Consumer) onRevoked(ctx context.Context, client *kgo.Client, revoked map[string][]int32) {
+	stopped := c.stop(revoked, true)
+	c.commit(ctx, client, stopped)
+}
+
+// onLost drops the partitions: another member has them already.
+func (c *Consumer) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+	c.stop(lost, false)
+}
+
+func (c *Consumer) stop(gone map[string][]int32, finish bool) []*partition {
+	var stopped []*partition
+	c.mu.Lock()
+	for topic, ids := range gone {
+		for _, id := range ids {
+			key := topicPartition{topic, id}
+			if p := c.partitions[key]; p != nil {
+				stopped = append(stopped, p)
+				delete(c.partitions, key)
+			}
+		}
+	}
+	c.mu.Unlock()
+	for _, p := range stopped {
+		p.stop(finish)
+	}
+	for _, p := range stopped {
+		<-p.done
+	}
+	return stopped
+}
+
+func (c *Consumer) commitLoop(ctx context.Context, client *kgo.Client) {
+	tick := time.NewTicker(commitEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			c.mu.Lock()
+			all := make([]*partition, 0, len(c.partitions))
+			for _, p := range c.partitions {
+				all = append(all, p)
+			}
+			c.mu.Unlock()
+			c.commit(ctx, client, all)
+		}
+	}
+}
+
+// commit sends the marks of partitions that moved since their last commit.
+func (c *Consumer) commit(ctx context.Context, client *kgo.Client, partitions []*partition) {
+	offsets := map[string]map[int32]kgo.EpochOffset{}
+	for _, p := range partitions {
+		if mark, moved := p.uncommitted(); moved {
+			if offsets[p.topic] == nil {
+				offsets[p.topic] = map[int32]kgo.EpochOffset{}
+			}
+			offsets[p.topic][p.id] = mark
+		}
+	}
+	if len(offsets) == 0 {
+		return
+	}
+	refused := map[topicPartition]bool{}
+	var failed error
+	client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *commitRequest, res *commitResponse, err error) {
+		if failed = err; err != nil {
+			return
+		}
+		for _, t := range res.Topics {
+			for _, p := range t.Partitions {
+				if p.ErrorCode != 0 {
+					refused[topicPartition{t.Topic, p.Partition}] = true
+				}
+			}
+		}
+	})
+	if failed != nil {
+		// The next commit covers it; a crash before that only repeats records.
+		if ctx.Err() == nil {
+			c.deps.Log.Warn("cannot commit offsets; trying again", "error", failed)
+		}
+		return
+	}
+	for _, p := range partitions {
+		if mark, moved := offsets[p.topic][p.id]; moved && !refused[topicPartition{p.topic, p.id}] {
+			p.committed(mark)
+		}
+	}
+}

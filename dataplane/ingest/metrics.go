@@ -1,0 +1,70 @@
+package ingest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics of ingest. No label names a tenant, a topic or an id.
+type Metrics struct {
+	Records       *prometheus.CounterVec // by where the record ended
+	Quarantined   *prometheus.CounterVec // by the kind of reason
+	Unmatched     prometheus.Counter
+	BatchSize     prometheus.Histogram
+	BatchDuration prometheus.Histogram
+	BatchErrors   prometheus.Counter
+	FetchErrors   prometheus.Counter
+}
+
+// NewMetrics registers the metrics.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		Records: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "streaming_hub_ingest_records_total",
+			Help: "Kafka records by where they ended: accepted, duplicate, skipped, quarantined, known_quarantined.",
+		}, []string{"place"}),
+		Quarantined: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "streaming_hub_ingest_quarantined_total",
+			Help: "Quarantined records by reason, without the attribute's name.",
+		}, []string{"reason"}),
+		Unmatched: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "streaming_hub_ingest_unmatched_total",
+			Help: "Accepted events that no subscription wanted.",
+		}),
+		BatchSize: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "streaming_hub_ingest_batch_records", Help: "Records per ingest transaction.",
+			Buckets: []float64{1, 5, 10, 25, 50, 100, 250, 500, 1000, 2000},
+		}),
+		BatchDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "streaming_hub_ingest_batch_seconds", Help: "Duration of an ingest transaction.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+		}),
+		BatchErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "streaming_hub_ingest_batch_errors_total", Help: "Ingest transactions that failed and were tried again.",
+		}),
+		FetchErrors: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "streaming_hub_ingest_fetch_errors_total", Help: "Errors from Kafka while fetching.",
+		}),
+	}
+	r.MustRegister(m.Records, m.Quarantined, m.Unmatched, m.BatchSize, m.BatchDuration, m.BatchErrors, m.FetchErrors)
+	return m
+}
+
+func (m *Metrics) batch(c Counts, records int, took time.Duration) {
+	quarantined := 0
+	for reason, n := range c.Quarantined {
+		kind, _, _ := strings.Cut(string(reason), ":")
+		m.Quarantined.WithLabelValues(kind).Add(float64(n))
+		quarantined += n
+	}
+	m.Records.WithLabelValues("accepted").Add(float64(c.Accepted))
+	m.Records.WithLabelValues("duplicate").Add(float64(c.Duplicates))
+	m.Records.WithLabelValues("skipped").Add(float64(c.Skipped))
+	m.Records.WithLabelValues("quarantined").Add(float64(quarantined))
+	m.Records.WithLabelValues("known_quarantined").Add(float64(c.KnownQuarantined))
+	m.Unmatched.Add(float64(c.Unmatched))
+	m.BatchSize.Observe(float64(records))
+	m.BatchDuration.Observe(took.Seconds())
+}

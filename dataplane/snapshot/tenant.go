@@ -1,0 +1,103 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/match"
+	"github.com/streaming-hub/streaming-hub/hub/retry"
+	"github.com/streaming-hub/streaming-hub/hub/secret"
+	"github.com/streaming-hub/streaming-hub/hub/signing"
+)
+
+// Tenant is one version of a tenant's configuration, ready to use.
+type Tenant struct {
+	ID      hub.TenantID
+	Version int64
+	Index   *match.Index
+
+	routes map[hub.SubscriptionID]*Route
+	// keysUntil is when the first old key leaves its overlap; zero if none.
+	keysUntil time.Time
+}
+
+// Route leads from a subscription to its destination.
+type Route struct {
+	Subscription hub.EventSubscription
+	Destination  hub.Destination
+	// Policy is the one that holds: the stored one if it is well formed.
+	Policy hub.RetryPolicy
+	// Signer is nil when nothing can be signed; Unsigned says why. Nothing is
+	// ever sent unsigned: the deliveries wait.
+	Signer   *signing.Signer
+	Unsigned error
+}
+
+// Route finds the way of a subscription's deliveries; nil when the
+// subscription is gone.
+func (t *Tenant) Route(id hub.SubscriptionID) *Route { return t.routes[id] }
+
+func (c *Cache) build(config *db.TenantConfig, now time.Time) *Tenant {
+	t := &Tenant{
+		ID: config.Tenant, Version: config.Version,
+		Index:  match.NewIndex(config.Subscriptions),
+		routes: make(map[hub.SubscriptionID]*Route, len(config.Subscriptions)),
+	}
+	signers := make(map[hub.DestinationID]*Route, len(config.Destinations))
+	for id, d := range config.Destinations {
+		r := &Route{Destination: d.Destination}
+		r.Signer, r.Unsigned = c.signer(d, now, t)
+		signers[id] = r
+	}
+	for i := range config.Subscriptions {
+		s := &config.Subscriptions[i]
+		r := &Route{Subscription: *s, Policy: c.policy(s)}
+		if d, ok := signers[s.Destination]; ok {
+			r.Destination, r.Signer, r.Unsigned = d.Destination, d.Signer, d.Unsigned
+		} else {
+			r.Unsigned = fmt.Errorf("destination %s is missing", s.Destination)
+		}
+		t.routes[s.ID] = r
+	}
+	return t
+}
+
+func (c *Cache) signer(d db.DestinationConfig, now time.Time, t *Tenant) (*signing.Signer, error) {
+	var keys []secret.Secret
+	for _, s := range d.Secrets {
+		if !s.NotAfter.IsZero() {
+			if !now.Before(s.NotAfter) {
+				continue
+			}
+			if t.keysUntil.IsZero() || s.NotAfter.Before(t.keysUntil) {
+				t.keysUntil = s.NotAfter
+			}
+		}
+		key, err := c.deps.Keyring.Open(s.Sealed, s.Binding)
+		if err != nil {
+			return nil, fmt.Errorf("the signing secret of destination %s does not open: %w", d.Destination.ID, err)
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("the destination has no signing secret")
+	}
+	return signing.NewSigner(keys), nil
+}
+
+func (c *Cache) policy(s *hub.EventSubscription) hub.RetryPolicy {
+	policy, sound := retry.Effective(s.RetryPolicy)
+	if !sound {
+		c.deps.Log.Warn("a stored retry policy is malformed; its subscription uses the curve", "subscription", s.ID.String())
+	}
+	if policy.Kind == hub.RetryCurve && len(c.deps.CurveSteps) > 0 {
+		policy = hub.RetryPolicy{Kind: hub.RetrySchedule}
+		for _, step := range c.deps.CurveSteps {
+			policy.StepsMillis = append(policy.StepsMillis, step.Milliseconds())
+		}
+	}
+	return policy
+}

@@ -1,0 +1,30 @@
+-- What ingest and dispatch know of tenants, read as one version.
+
+-- ConfigVersions is asked again and again to find what changed.
+-- name: ConfigVersions :many
+SELECT tenant_id, config_version
+FROM tenant_counters
+WHERE tenant_id = ANY(@tenant_ids::text[]);
+
+-- Served by event_subscriptions_tenant.
+-- name: SubscriptionsOfTenants :many
+SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind,
+  enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error,
+  retry_policy, timeout_ms, version, created_at, updated_at
+FROM event_subscriptions
+WHERE tenant_id = ANY(@tenant_ids::text[])
+ORDER BY tenant_id, id;
+
+-- name: DestinationsOfTenants :many
+SELECT id, tenant_id, kind, url, created_at
+FROM destinations
+WHERE tenant_id = ANY(@tenant_ids::text[]);
+
+-- SecretsOfTenants are those that sign now: the current one and old ones
+-- inside their overlap, newest first.
+-- name: SecretsOfTenants :many
+SELECT s.id, s.tenant_id, s.destination_id, s.version, s.key_id, s.wrapped_key, s.ciphertext, s.not_after
+FROM destinations d
+JOIN destination_secrets s ON s.destination_id = d.id
+WHERE d.tenant_id = ANY(@tenant_ids::text[]) AND (s.not_after IS NULL OR s.not_after > now())
+ORDER BY s.destination_id, s.version DESC;

@@ -1,0 +1,145 @@
+package db
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/secret"
+)
+
+// TenantConfig is everything that ingest and dispatch need to know of a
+// tenant, all of one version.
+type TenantConfig struct {
+	Tenant        hub.TenantID
+	Version       int64
+	Subscriptions []hub.EventSubscription // in creation order
+	Destinations  map[hub.DestinationID]DestinationConfig
+}
+
+// DestinationConfig is a destination with its sealed signing secrets, newest
+// first.
+type DestinationConfig struct {
+	Destination hub.Destination
+	Secrets     []SealedSecret
+}
+
+// SealedSecret is a signing secret as it rests in the database.
+type SealedSecret struct {
+	Sealed   secret.Sealed
+	Binding  secret.Binding
+	NotAfter time.Time // zero for the current one
+}
+
+// ConfigVersions reads the current configuration version of tenants. Tenants
+// without a counter row are missing.
+func (d *DB) ConfigVersions(ctx context.Context, tenants []hub.TenantID) (map[hub.TenantID]int64, error) {
+	rows, err := d.queries.ConfigVersions(ctx, d.pool, tenantStrings(tenants))
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration versions of %d tenants: %w", len(tenants), err)
+	}
+	versions := make(map[hub.TenantID]int64, len(rows))
+	for _, r := range rows {
+		versions[hub.TenantID(r.TenantID)] = r.ConfigVersion
+	}
+	return versions, nil
+}
+
+// TenantConfigs reads the configuration of tenants in one snapshot, so that
+// version and content belong together. Tenants without a counter row are
+// missing.
+func (d *DB) TenantConfigs(ctx context.Context, tenants []hub.TenantID) (map[hub.TenantID]*TenantConfig, error) {
+	configs := make(map[hub.TenantID]*TenantConfig, len(tenants))
+	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err := pgx.BeginTxFunc(ctx, d.pool, opts, func(tx pgx.Tx) error {
+		names := tenantStrings(tenants)
+		versions, err := d.queries.ConfigVersions(ctx, tx, names)
+		if err != nil {
+			return err
+		}
+		for _, v := range versions {
+			configs[hub.TenantID(v.TenantID)] = &TenantConfig{
+				Tenant: hub.TenantID(v.TenantID), Version: v.ConfigVersion,
+				Destinations: map[hub.DestinationID]DestinationConfig{},
+			}
+		}
+		if err := d.addDestinations(ctx, tx, names, configs); err != nil {
+			return err
+		}
+		return d.addSubscriptions(ctx, tx, names, configs)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration of %d tenants: %w", len(tenants), err)
+	}
+	return configs, nil
+}
+
+func (d *DB) addDestinations(ctx context.Context, tx pgx.Tx, names []string, configs map[hub.TenantID]*TenantConfig) error {
+	dests, err := d.queries.DestinationsOfTenants(ctx, tx, names)
+	if err != nil {
+		return err
+	}
+	for _, r := range dests {
+		c := configs[hub.TenantID(r.TenantID)]
+		id := hub.DestinationID{ID: r.ID}
+		c.Destinations[id] = DestinationConfig{Destination: hub.Destination{
+			ID: id, Tenant: c.Tenant, Kind: hub.SinkKind(r.Kind), URL: r.Url, CreatedAt: r.CreatedAt,
+		}}
+	}
+	secrets, err := d.queries.SecretsOfTenants(ctx, tx, names)
+	if err != nil {
+		return err
+	}
+	for _, r := range secrets {
+		c, id := configs[hub.TenantID(r.TenantID)], hub.DestinationID{ID: r.DestinationID}
+		dest := c.Destinations[id]
+		s := SealedSecret{
+			Sealed:  secret.Sealed{KeyID: r.KeyID, WrappedKey: r.WrappedKey, Ciphertext: r.Ciphertext},
+			Binding: secret.Binding{Tenant: c.Tenant, Row: r.ID, Version: r.Version},
+		}
+		if r.NotAfter != nil {
+			s.NotAfter = *r.NotAfter
+		}
+		dest.Secrets = append(dest.Secrets, s)
+		c.Destinations[id] = dest
+	}
+	return nil
+}
+
+func (d *DB) addSubscriptions(ctx context.Context, tx pgx.Tx, names []string, configs map[hub.TenantID]*TenantConfig) error {
+	subs, err := d.queries.SubscriptionsOfTenants(ctx, tx, names)
+	if err != nil {
+		return err
+	}
+	for _, r := range subs {
+		c := configs[hub.TenantID(r.TenantID)]
+		s := hub.EventSubscription{
+			ID: hub.SubscriptionID{ID: r.ID}, Tenant: c.Tenant, Name: r.Name, Description: r.Description,
+			CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Version: r.Version,
+			EventTypes: r.EventTypes, SchemaMajor: r.SchemaMajor,
+			Destination: hub.DestinationID{ID: r.DestinationID}, Kind: hub.SinkKind(r.Kind),
+			Enabled: r.Enabled, DisabledReason: r.DisabledReason,
+			VerificationState: hub.VerificationState(r.VerificationState), VerificationError: r.VerificationError,
+			Timeout: time.Duration(r.TimeoutMs) * time.Millisecond,
+		}
+		if r.Origin != nil {
+			s.Origin = *r.Origin
+		}
+		if r.DisabledBy != nil {
+			s.DisabledBy = hub.DisabledBy(*r.DisabledBy)
+		}
+		if r.DisabledAt != nil {
+			s.DisabledAt = *r.DisabledAt
+		}
+		if err := json.Unmarshal(r.RetryPolicy, &s.RetryPolicy); err != nil {
+			// Delivery never fails for a bad policy: the zero one is the CURVE.
+			s.RetryPolicy = hub.RetryPolicy{}
+		}
+		c.Subscriptions = append(c.Subscriptions, s)
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package graph
+
+import (
+	"context"
+	"time"
+
+	"github.com/streaming-hub/streaming-hub/graph/model"
+	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/wire"
+)
+
+// masked stands for a signature: who has an attempt's signature and body can
+// replay it.
+const masked = "v1,********"
+
+// RequestHeaders follow from event, delivery and attempt, as they did when the
+// request was made; they are not stored.
+func (r attemptResolver) RequestHeaders(ctx context.Context, obj *model.Attempt) ([]*model.HTTPHeader, error) {
+	e, err := load(ctx, loadersOf(ctx).events, obj.Of.Event)
+	if e == nil || err != nil {
+		return nil, err
+	}
+	a := obj.Of
+	sent := wire.WebhookHeaders(nil, r.HeaderPrefix, &e.Event, &hub.Delivery{ID: a.Delivery}, a.ID, a.Number, a.Started)
+	sent = append(sent, hub.Header{Name: "webhook-signature", Value: masked}, hub.Header{Name: r.HeaderPrefix + "Signature", Value: masked})
+	return toHeaders(sent), nil
+}
+
+func toHeaders(lines []hub.Header) []*model.HTTPHeader {
+	list := make([]*model.HTTPHeader, len(lines))
+	for i, l := range lines {
+		list[i] = &model.HTTPHeader{Name: l.Name, Value: l.Value}
+	}
+	return list
+}
+
+func toAttempts(list []hub.RecordedAttempt) []*model.Attempt {
+	out := make([]*model.Attempt, len(list))
+	for i := range list {
+		out[i] = toAttempt(&list[i])
+	}
+	return out
+}
+
+func toAttempt(a *hub.RecordedAttempt) *model.Attempt {
+	m := &model.Attempt{
+		Number: a.Number, AttemptID: a.ID.String(), StartedAt: a.Started, Duration: micros(a.Timings.Total),
+		Timings: toTimings(a.Timings), Status: optional(a.Answer.Status), ResponseHeaders: toHeaders(a.Answer.Headers),
+		ResponseBodyTruncated: a.Answer.Truncated, RemoteIP: optional(a.Answer.RemoteIP), TLSVersion: optional(a.Answer.TLSVersion),
+		ErrorClass: optional(a.Failure.Class), ErrorPhase: optional(a.Failure.Phase), ErrorDetail: optional(a.Failure.Detail),
+		Decision: &model.AttemptDecision{
+			State: a.Decision.State, NextAttemptAt: optional(a.Decision.NextAt),
+			DeadReason: optional(a.Decision.DeadReason), Reason: optional(a.Decision.Reason),
+		},
+		Of: a,
+	}
+	if a.Answer.Status != 0 {
+		m.ResponseBody = &a.Answer.Snippet
+	}
+	return m
+}
+
+func toTimings(t hub.Timings) *model.AttemptTimings {
+	return &model.AttemptTimings{
+		DNS: optional(micros(t.DNS)), Connect: optional(micros(t.Connect)), TLS: optional(micros(t.TLS)),
+		FirstByte: optional(micros(t.FirstByte)), Total: micros(t.Total),
+	}
+}
+
+func micros(n int32) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -1,0 +1,90 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vikstrous/dataloadgen"
+
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/hub"
+)
+
+// loaders batch the look-ups of one response, for one actor.
+type loaders struct {
+	subscriptions *dataloadgen.Loader[hub.SubscriptionID, *hub.EventSubscription]
+	destinations  *dataloadgen.Loader[hub.DestinationID, *hub.Destination]
+	events        *dataloadgen.Loader[hub.EventID, *db.EventHead]
+	bodies        *dataloadgen.Loader[hub.EventID, []byte]
+	deliveries    *dataloadgen.Loader[hub.DeliveryID, *hub.Standing]
+	attempts      *dataloadgen.Loader[hub.DeliveryID, []hub.RecordedAttempt]
+	lastAttempts  *dataloadgen.Loader[hub.DeliveryID, []hub.RecordedAttempt]
+}
+
+// Batches close after a millisecond or at a full page of keys.
+const (
+	loaderWait  = time.Millisecond
+	loaderBatch = 2 * maxPage
+)
+
+func (r *Resolver) newLoaders(ctx context.Context) *loaders {
+	a := actorOf(ctx)
+	return &loaders{
+		subscriptions: byKey(func(ctx context.Context, ids []hub.SubscriptionID) (map[hub.SubscriptionID]*hub.EventSubscription, error) {
+			list, err := r.Subscriptions.ByID(ctx, a, ids)
+			return indexed(list, func(s *hub.EventSubscription) hub.SubscriptionID { return s.ID }), err
+		}),
+		destinations: byKey(func(ctx context.Context, ids []hub.DestinationID) (map[hub.DestinationID]*hub.Destination, error) {
+			list, err := r.Subscriptions.Destinations(ctx, a, ids)
+			return indexed(list, func(d *hub.Destination) hub.DestinationID { return d.ID }), err
+		}),
+		events: byKey(func(ctx context.Context, ids []hub.EventID) (map[hub.EventID]*db.EventHead, error) {
+			list, err := r.History.EventsByID(ctx, a, ids)
+			return indexed(list, func(e *db.EventHead) hub.EventID { return e.Event.ID }), err
+		}),
+		bodies: byKey(r.History.Bodies),
+		deliveries: byKey(func(ctx context.Context, ids []hub.DeliveryID) (map[hub.DeliveryID]*hub.Standing, error) {
+			list, err := r.History.DeliveriesByID(ctx, a, ids)
+			return indexed(list, func(s *hub.Standing) hub.DeliveryID { return s.Delivery.ID }), err
+		}),
+		attempts: byKey(func(ctx context.Context, ids []hub.DeliveryID) (map[hub.DeliveryID][]hub.RecordedAttempt, error) {
+			return r.History.Attempts(ctx, a, ids)
+		}),
+		lastAttempts: byKey(func(ctx context.Context, ids []hub.DeliveryID) (map[hub.DeliveryID][]hub.RecordedAttempt, error) {
+			return r.History.LastAttempts(ctx, a, ids)
+		}),
+	}
+}
+
+func byKey[K comparable, V any](fetch func(context.Context, []K) (map[K]V, error)) *dataloadgen.Loader[K, V] {
+	return dataloadgen.NewMappedLoader(fetch, dataloadgen.WithWait(loaderWait), dataloadgen.WithBatchCapacity(loaderBatch))
+}
+
+func indexed[K comparable, V any](list []V, key func(*V) K) map[K]*V {
+	byKey := make(map[K]*V, len(list))
+	for i := range list {
+		byKey[key(&list[i])] = &list[i]
+	}
+	return byKey
+}
+
+// load is the zero value for what does not exist.
+func load[K comparable, V any](ctx context.Context, l *dataloadgen.Loader[K, V], key K) (v V, err error) {
+	v, err = l.Load(ctx, key)
+	if errors.Is(err, dataloadgen.ErrNotFound) {
+		return v, nil
+	}
+	return v, err
+}
+
+type loadersKey struct{}
+
+// freshLoaders gives each response its own loaders: one for a query, one for
+// every item of a live feed.
+func (r *Resolver) freshLoaders(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	return next(context.WithValue(ctx, loadersKey{}, r.newLoaders(ctx)))
+}
+
+func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*loaders) }

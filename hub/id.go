@@ -1,0 +1,105 @@
+package hub
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"time"
+)
+
+// ID is a UUID. Those that the hub makes are version 7 (RFC 9562): the first
+// 48 bits are Unix milliseconds, so that ids sort by time and the tables that
+// grow can be partitioned by their own key.
+type ID [16]byte
+
+// The ids of the hub's nouns. They are distinct types so that a destination
+// can never be handed where a delivery is expected.
+type (
+	EventID        struct{ ID }
+	SubscriptionID struct{ ID }
+	DestinationID  struct{ ID }
+	DeliveryID     struct{ ID }
+	AttemptID      struct{ ID }
+	TokenID        struct{ ID }
+)
+
+// TenantID names a tenant: 1–256 bytes of [A-Za-z0-9_-], the first one a
+// letter or digit. Tenants need no registration; the id comes from the event's
+// tenantid attribute or from an API token.
+type TenantID string
+
+// NewID makes a version 7 UUID for the millisecond of now; the other 74 bits
+// are read from random. It panics when random fails, which a cryptographic
+// source never does.
+func NewID(now time.Time, random io.Reader) ID {
+	var id ID
+	if _, err := io.ReadFull(random, id[6:]); err != nil {
+		panic("hub: no randomness for an id: " + err.Error())
+	}
+	id.stamp(now)
+	return id
+}
+
+func (id *ID) stamp(now time.Time) {
+	ms := uint64(now.UnixMilli())
+	id[0], id[1], id[2] = byte(ms>>40), byte(ms>>32), byte(ms>>24)
+	id[3], id[4], id[5] = byte(ms>>16), byte(ms>>8), byte(ms)
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+}
+
+// FloorID is the smallest version-agnostic id of the millisecond of t: every
+// id made at or after t is greater or equal, every older one is smaller.
+func FloorID(t time.Time) ID {
+	var id ID
+	ms := uint64(t.UnixMilli())
+	id[0], id[1], id[2] = byte(ms>>40), byte(ms>>32), byte(ms>>24)
+	id[3], id[4], id[5] = byte(ms>>16), byte(ms>>8), byte(ms)
+	return id
+}
+
+// Time is the millisecond in which a version 7 id was made.
+func (id ID) Time() time.Time {
+	ms := int64(id[0])<<40 | int64(id[1])<<32 | int64(id[2])<<24 | int64(id[3])<<16 | int64(id[4])<<8 | int64(id[5])
+	return time.UnixMilli(ms).UTC()
+}
+
+// IsZero reports whether the id was never set.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// String is the canonical form, 36 characters in lower case.
+func (id ID) String() string {
+	var b [36]byte
+	hex.Encode(b[0:8], id[0:4])
+	b[8] = '-'
+	hex.Encode(b[9:13], id[4:6])
+	b[13] = '-'
+	hex.Encode(b[14:18], id[6:8])
+	b[18] = '-'
+	hex.Encode(b[19:23], id[8:10])
+	b[23] = '-'
+	hex.Encode(b[24:36], id[10:16])
+	return string(b[:])
+}
+
+// MarshalText is String, for JSON and logs.
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText is ParseID.
+func (id *ID) UnmarshalText(text []byte) (err error) {
+	*id, err = ParseID(string(text))
+	return err
+}
+
+// ParseID reads the canonical form; letters may be upper case.
+func ParseID(s string) (ID, error) {
+	var id ID
+	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return id, fmt.Errorf("%.40q is not a UUID", s)
+	}
+	compact := s[0:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36]
+	if _, err := hex.Decode(id[:], []byte(compact)); err != nil {
+		return ID{}, fmt.Errorf("%.40q is not a UUID", s)
+	}
+	return id, nil
+}
