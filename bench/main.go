@@ -50,6 +50,7 @@ type options struct {
 	slowEvents   int
 	ingestEvents int
 	profile      string
+	statements   bool
 	keepLogs     string
 }
 
@@ -104,7 +105,8 @@ func run() error {
 	flag.IntVar(&o.slowWorkers, "slow-workers", 512, "dispatch workers of the part slow")
 	flag.IntVar(&o.slowEvents, "slow-events", 60_000, "events of the part slow")
 	flag.IntVar(&o.ingestEvents, "ingest-events", 400_000, "events of the part ingest")
-	flag.StringVar(&o.profile, "profile", "", "folder for CPU profiles of the data plane (needs STREAMING_HUB_TEST_PROFILE support in it)")
+	flag.StringVar(&o.profile, "profile", "", "file for a CPU profile of the data plane in the part delivered")
+	flag.BoolVar(&o.statements, "statements", false, "print what Postgres spent its time on in the part delivered")
 	flag.StringVar(&o.keepLogs, "logs", "", "file for the data plane's log; default none")
 	flag.Parse()
 	o.parts = strings.Split(*chosen, ",")

@@ -35,11 +35,18 @@ func measureDelivered(ctx context.Context, o options, r *result) error {
 	if err := rig.arrived(ctx, warm, &c); err != nil {
 		return err
 	}
+	look, err := rig.inspect(ctx)
+	if err != nil {
+		return err
+	}
 	meter, begun, from := startMeter(rig.pids()), time.Now(), c.Distinct
 	if err := rig.arrived(ctx, o.events, &c); err != nil {
 		return err
 	}
 	took, spent := time.Since(begun), meter.spent()
+	if err := look(); err != nil {
+		return err
+	}
 	if err := rig.check(ctx, o.events); err != nil {
 		return err
 	}

@@ -93,11 +93,15 @@ func newRig(ctx context.Context, o options, receiverArgs ...string) (r *rig, err
 			r.close()
 		}
 	}()
-	r.postgres, err = localpg.Start(ctx, localpg.Options{Settings: map[string]string{
+	settings := map[string]string{
 		"fsync": "on", "synchronous_commit": "on", "shared_buffers": "2GB", "max_wal_size": "8GB",
 		"checkpoint_timeout": "15min", "wal_compression": "off", "autovacuum_naptime": "5s",
 		"max_connections": "100",
-	}})
+	}
+	if o.statements {
+		settings["shared_preload_libraries"] = "pg_stat_statements"
+	}
+	r.postgres, err = localpg.Start(ctx, localpg.Options{Settings: settings})
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +187,7 @@ func (r *rig) startPlane(ctx context.Context, role string, workers int) error {
 		"STREAMING_HUB_HTTP_LISTEN_ADDR="+addr,
 		"STREAMING_HUB_ROLE="+role,
 		"STREAMING_HUB_ALLOW_PRIVATE_SINKS=true",
+		"STREAMING_HUB_PROFILES_ENABLED=true",
 		fmt.Sprintf("STREAMING_HUB_DISPATCH_WORKERS=%d", workers),
 	)
 	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard

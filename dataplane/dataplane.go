@@ -57,6 +57,7 @@ type Config struct {
 	Keyring      *secret.Keyring
 
 	ShutdownTimeout time.Duration
+	Profiles        bool // serve /debug/pprof/
 	Log             *slog.Logger
 }
 
@@ -68,7 +69,7 @@ func Run(ctx context.Context, c Config) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	// Each kind of work has connections of its own.
-	inboxDB, err := db.Open(ctx, db.Config{DSN: c.DSN, MaxConns: ingestWriters + 1, Hot: true, Name: "streaming-hub ingest"})
+	inboxDB, err := db.Open(ctx, db.Config{DSN: c.DSN, MaxConns: ingestWriters + 2, Hot: true, Name: "streaming-hub ingest"})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"context"
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/dataplane/dispatch"
@@ -25,3 +26,4 @@ func (nobody) Reserve([]db.NewDelivery)                                       {}
 func (nobody) Submit([]db.NewDelivery, map[hub.EventID]*hub.Event, time.Time) {}
 func (nobody) Cancel([]db.NewDelivery)                                        {}
 func (nobody) Lease() time.Duration                                           { return 0 }
+func (nobody) AwaitRoom(context.Context, int)                                 {}

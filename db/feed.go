@@ -1,39 +1,119 @@
 package db
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/hub"
 )
 
 // FeedItem is one outcome in the live feed: enough to filter by and to show,
-// without a look-up. It is stored as one line of JSON; the short names keep
-// the row small, and unknown ones are ignored so that versions can differ.
+// without a look-up. It is stored as one line of JSON with short names; unknown
+// names are ignored, so that versions can differ.
 type FeedItem struct {
-	Delivery     hub.DeliveryID     `json:"d"`
-	Event        hub.EventID        `json:"e"`
-	Tenant       hub.TenantID       `json:"t"`
-	Subscription hub.SubscriptionID `json:"s"`
-	Destination  hub.DestinationID  `json:"dst"`
-	Attempt      hub.AttemptID      `json:"a"`
-	Number       int32              `json:"n"`
-	State        hub.State          `json:"st"`
-	DeadReason   hub.DeadReason     `json:"dr,omitempty"`
-	Status       int32              `json:"http,omitempty"`
-	ErrorClass   hub.ErrorClass     `json:"err,omitempty"`
-	EventType    string             `json:"et"`
-	Source       string             `json:"src"`
+	Delivery     hub.DeliveryID
+	Event        hub.EventID
+	Subscription hub.SubscriptionID
+	Destination  hub.DestinationID
+	Attempt      hub.AttemptID
+	Tenant       hub.TenantID
+	Number       int32
+	State        hub.State
+	DeadReason   hub.DeadReason
+	Status       int32
+	ErrorClass   hub.ErrorClass
+	EventType    string
+	Source       string
 	// StartedMicros and NextMicros are Unix microseconds; NextMicros is 0
 	// when no further attempt follows.
-	StartedMicros int64 `json:"at"`
-	NextMicros    int64 `json:"nx,omitempty"`
-	TotalMicros   int32 `json:"us"`
+	StartedMicros int64
+	NextMicros    int64
+	TotalMicros   int32
 }
 
 // Started is when the attempt began.
 func (i *FeedItem) Started() time.Time { return time.UnixMicro(i.StartedMicros).UTC() }
+
+// feedLine is the stored form. IDs are the five ids after one another in
+// base64: delivery, event, subscription, destination, attempt.
+type feedLine struct {
+	IDs           []byte         `json:"i"`
+	Tenant        hub.TenantID   `json:"t"`
+	Number        int32          `json:"n"`
+	State         hub.State      `json:"s"`
+	DeadReason    hub.DeadReason `json:"d"`
+	Status        int32          `json:"h"`
+	ErrorClass    hub.ErrorClass `json:"e"`
+	EventType     string         `json:"k"`
+	Source        string         `json:"o"`
+	StartedMicros int64          `json:"a"`
+	NextMicros    int64          `json:"x"`
+	TotalMicros   int32          `json:"u"`
+}
+
+const feedIDs = 5
+
+// appendTo adds the item's line without its line break. It writes JSON by hand:
+// this runs once per attempt.
+func (i *FeedItem) appendTo(b []byte) []byte {
+	var ids [feedIDs * 16]byte
+	for n, id := range [feedIDs]hub.ID{i.Delivery.ID, i.Event.ID, i.Subscription.ID, i.Destination.ID, i.Attempt.ID} {
+		copy(ids[16*n:], id[:])
+	}
+	b = append(b, `{"i":"`...)
+	b = base64.StdEncoding.AppendEncode(b, ids[:])
+	b = append(b, `","t":`...)
+	b = appendJSONText(b, string(i.Tenant))
+	b = append(b, `,"n":`...)
+	b = strconv.AppendInt(b, int64(i.Number), 10)
+	b = append(b, `,"s":`...)
+	b = appendJSONText(b, string(i.State))
+	if i.DeadReason != "" {
+		b = append(b, `,"d":`...)
+		b = appendJSONText(b, string(i.DeadReason))
+	}
+	if i.Status != 0 {
+		b = append(b, `,"h":`...)
+		b = strconv.AppendInt(b, int64(i.Status), 10)
+	}
+	if i.ErrorClass != "" {
+		b = append(b, `,"e":`...)
+		b = appendJSONText(b, string(i.ErrorClass))
+	}
+	b = append(b, `,"k":`...)
+	b = appendJSONText(b, i.EventType)
+	b = append(b, `,"o":`...)
+	b = appendJSONText(b, i.Source)
+	b = append(b, `,"a":`...)
+	b = strconv.AppendInt(b, i.StartedMicros, 10)
+	if i.NextMicros != 0 {
+		b = append(b, `,"x":`...)
+		b = strconv.AppendInt(b, i.NextMicros, 10)
+	}
+	b = append(b, `,"u":`...)
+	b = strconv.AppendInt(b, int64(i.TotalMicros), 10)
+	return append(b, '}')
+}
+
+// appendJSONText adds a JSON string; plain ASCII, which is nearly all there
+// is, without help.
+func appendJSONText(b []byte, s string) []byte {
+	for n := range len(s) {
+		if c := s[n]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			quoted, err := json.Marshal(s)
+			if err != nil {
+				panic("db: a string does not encode: " + err.Error())
+			}
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
 
 // ParseFeedItems reads the items of one feed row.
 func ParseFeedItems(lines []byte) ([]FeedItem, error) {
@@ -43,12 +123,31 @@ func ParseFeedItems(lines []byte) ([]FeedItem, error) {
 		for end < len(lines) && lines[end] != '\n' {
 			end++
 		}
-		var item FeedItem
-		if err := json.Unmarshal(lines[start:end], &item); err != nil {
+		item, err := parseFeedLine(lines[start:end])
+		if err != nil {
 			return items, fmt.Errorf("feed item %d is not readable: %w", len(items), err)
 		}
 		items = append(items, item)
 		start = end + 1
 	}
 	return items, nil
+}
+
+func parseFeedLine(line []byte) (FeedItem, error) {
+	var l feedLine
+	if err := json.Unmarshal(line, &l); err != nil {
+		return FeedItem{}, err
+	}
+	if len(l.IDs) < feedIDs*16 {
+		return FeedItem{}, fmt.Errorf("it has %d bytes of ids", len(l.IDs))
+	}
+	id := func(n int) hub.ID { return hub.ID(l.IDs[16*n : 16*n+16]) }
+	return FeedItem{
+		Delivery: hub.DeliveryID{ID: id(0)}, Event: hub.EventID{ID: id(1)},
+		Subscription: hub.SubscriptionID{ID: id(2)}, Destination: hub.DestinationID{ID: id(3)},
+		Attempt: hub.AttemptID{ID: id(4)}, Tenant: l.Tenant, Number: l.Number, State: l.State,
+		DeadReason: l.DeadReason, Status: l.Status, ErrorClass: l.ErrorClass,
+		EventType: l.EventType, Source: l.Source,
+		StartedMicros: l.StartedMicros, NextMicros: l.NextMicros, TotalMicros: l.TotalMicros,
+	}, nil
 }

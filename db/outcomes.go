@@ -46,22 +46,47 @@ func detailOf(o *hub.Outcome) AttemptDetail {
 	}
 }
 
-// RecordOutcomes writes a flush of outcomes in one transaction and one round
-// trip, and wakes the feed readers. feedID is a fresh id for the feed's row.
+// RecordOutcomes writes a flush of outcomes in one transaction of two round
+// trips, and wakes the feed readers. feedID is a fresh id for the feed's row.
 // It returns the deliveries that were recorded: the others had lost their
 // lease, and nothing of them is kept.
 func (d *DB) RecordOutcomes(ctx context.Context, feedID hub.ID, outcomes []hub.Outcome) (map[hub.DeliveryID]bool, error) {
-	p, err := outcomeParams(feedID, outcomes)
+	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("get a connection for outcomes: %w", err)
+	}
+	defer conn.Release() // a connection still inside a transaction is closed
+	recorded, err := d.moveOn(ctx, conn.Conn(), outcomes)
+	if err == nil {
+		err = d.writeHistory(ctx, conn.Conn(), feedID, outcomes, recorded)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record %d outcomes: %w", len(outcomes), err)
+	}
+	return recorded, nil
+}
+
+// moveOn begins the transaction and takes the queue rows a step further,
+// those whose token still holds.
+func (d *DB) moveOn(ctx context.Context, conn *pgx.Conn, outcomes []hub.Outcome) (map[hub.DeliveryID]bool, error) {
+	var settle dbsqlc.SettleQueueParams
+	var again dbsqlc.RescheduleQueueParams
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.Decision.State != hub.Waiting {
+			settle.Ids = append(settle.Ids, o.Delivery.ID.ID)
+			settle.LeaseTokens = append(settle.LeaseTokens, o.Token)
+			continue
+		}
+		again.Ids = append(again.Ids, o.Delivery.ID.ID)
+		again.LeaseTokens = append(again.LeaseTokens, o.Token)
+		again.NextAts = append(again.NextAts, o.Decision.NextAt)
+		again.Numbers = append(again.Numbers, o.Attempt.Number)
+		again.RunAttempts = append(again.RunAttempts, o.Delivery.RunAttempts+counted(o))
+		again.StartedAts = append(again.StartedAts, o.Attempt.Started)
 	}
 	recorded := make(map[hub.DeliveryID]bool, len(outcomes))
-	var batch pgx.Batch // one implicit transaction
-	line := &pipeline{batch: &batch}
-	if _, err := d.queries.RecordOutcomes(ctx, line, p); !errors.Is(err, errQueued) {
-		return nil, err
-	}
-	batch.Queue(line.sql, line.args...).Query(func(rows pgx.Rows) error {
+	read := func(rows pgx.Rows) error {
 		for rows.Next() {
 			var id hub.DeliveryID
 			if err := rows.Scan(&id.ID); err != nil {
@@ -70,53 +95,105 @@ func (d *DB) RecordOutcomes(ctx context.Context, feedID hub.ID, outcomes []hub.O
 			recorded[id] = true
 		}
 		return rows.Err()
-	})
-	batch.Queue(dbsqlc.NotifyOutcomes)
-	if err := d.pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("record %d outcomes: %w", len(outcomes), err)
 	}
-	return recorded, nil
+	var batch pgx.Batch
+	line := &pipeline{batch: &batch}
+	batch.Queue("begin")
+	if len(settle.Ids) > 0 {
+		if _, err := d.queries.SettleQueue(ctx, line, settle); !errors.Is(err, errQueued) {
+			return nil, err
+		}
+		line.queue(read)
+	}
+	if len(again.Ids) > 0 {
+		if _, err := d.queries.RescheduleQueue(ctx, line, again); !errors.Is(err, errQueued) {
+			return nil, err
+		}
+		line.queue(read)
+	}
+	return recorded, conn.SendBatch(ctx, &batch).Close()
 }
 
-func outcomeParams(feedID hub.ID, outcomes []hub.Outcome) (p dbsqlc.RecordOutcomesParams, err error) {
-	n := len(outcomes)
-	p = dbsqlc.RecordOutcomesParams{
-		DeliveryIds: make([]hub.ID, n), LeaseTokens: make([]int64, n), AttemptIds: make([]hub.ID, n),
-		TenantIds: make([]string, n), EventIds: make([]hub.ID, n), SubscriptionIds: make([]hub.ID, n),
-		DestinationIds: make([]hub.ID, n), Runs: make([]int32, n), Numbers: make([]int32, n),
-		StartedAts: make([]time.Time, n), TotalUs: make([]int32, n), Statuses: make([]int32, n),
-		ErrorClasses: make([]string, n), States: make([]string, n), DeadReasons: make([]string, n),
-		NextAts: make([]time.Time, n), RunAttempts: make([]int32, n), LastErrors: make([]string, n),
-		Details: make([][]byte, n), FeedItems: make([][]byte, n), FeedID: feedID,
+func counted(o *hub.Outcome) int32 {
+	if o.Decision.Counted {
+		return 1
 	}
+	return 0
+}
+
+// writeHistory writes what was recorded and commits.
+func (d *DB) writeHistory(ctx context.Context, conn *pgx.Conn, feedID hub.ID, outcomes []hub.Outcome, recorded map[hub.DeliveryID]bool) error {
+	var a dbsqlc.InsertAttemptsParams
+	var dead dbsqlc.InsertDeadResultsParams
+	var feed []byte
 	for i := range outcomes {
 		o := &outcomes[i]
-		del, att, dec := &o.Delivery, &o.Attempt, &o.Decision
-		p.DeliveryIds[i], p.LeaseTokens[i], p.AttemptIds[i] = del.ID.ID, o.Token, att.ID.ID
-		p.TenantIds[i], p.EventIds[i] = string(del.Tenant), del.Event.ID
-		p.SubscriptionIds[i], p.DestinationIds[i] = del.Subscription.ID, del.Destination.ID
-		p.Runs[i], p.Numbers[i], p.StartedAts[i] = del.Run, att.Number, att.Started
-		p.TotalUs[i], p.Statuses[i] = att.Timings.Total, att.Answer.Status
-		p.ErrorClasses[i], p.States[i] = string(att.Failure.Class), string(dec.State)
-		p.DeadReasons[i], p.LastErrors[i] = string(dec.DeadReason), att.Failure.Detail
-		p.NextAts[i] = att.Started // read only when the state is WAITING
-		if dec.State == hub.Waiting {
-			p.NextAts[i] = dec.NextAt
-		} else {
-			p.SettledIds, p.SettledTokens = append(p.SettledIds, del.ID.ID), append(p.SettledTokens, o.Token)
+		if !recorded[o.Delivery.ID] {
+			continue
 		}
-		p.RunAttempts[i] = del.RunAttempts
-		if dec.Counted {
-			p.RunAttempts[i]++
+		detail, err := json.Marshal(detailOf(o))
+		if err != nil {
+			return fmt.Errorf("encode attempt %s: %w", o.Attempt.ID, err)
 		}
-		if p.Details[i], err = json.Marshal(detailOf(o)); err != nil {
-			return p, fmt.Errorf("encode attempt %s: %w", att.ID, err)
+		if len(feed) > 0 {
+			feed = append(feed, '\n')
 		}
-		if p.FeedItems[i], err = json.Marshal(feedItemOf(o)); err != nil {
-			return p, fmt.Errorf("encode feed item of %s: %w", att.ID, err)
+		item := feedItemOf(o)
+		feed = item.appendTo(feed)
+		addAttempt(&a, o, detail)
+		if o.Decision.State == hub.Dead {
+			dead.Ids = append(dead.Ids, o.Attempt.ID.ID)
+			dead.TenantIds = append(dead.TenantIds, string(o.Delivery.Tenant))
+			dead.DeliveryIds = append(dead.DeliveryIds, o.Delivery.ID.ID)
+			dead.Runs = append(dead.Runs, o.Delivery.Run)
+			dead.DeadReasons = append(dead.DeadReasons, string(o.Decision.DeadReason))
+			dead.LastErrors = append(dead.LastErrors, o.Attempt.Failure.Detail)
 		}
 	}
-	return p, nil
+	var batch pgx.Batch
+	line := &pipeline{batch: &batch}
+	if len(a.Ids) > 0 {
+		if err := d.queries.InsertAttempts(ctx, line, a); err != nil {
+			return err
+		}
+		if err := d.queries.InsertFeed(ctx, line, dbsqlc.InsertFeedParams{ID: feedID, Items: feed}); err != nil {
+			return err
+		}
+	}
+	if len(dead.Ids) > 0 {
+		if err := d.queries.InsertDeadResults(ctx, line, dead); err != nil {
+			return err
+		}
+	}
+	batch.Queue("commit")
+	return conn.SendBatch(ctx, &batch).Close()
+}
+
+func addAttempt(p *dbsqlc.InsertAttemptsParams, o *hub.Outcome, detail []byte) {
+	d, a := &o.Delivery, &o.Attempt
+	p.Ids = append(p.Ids, a.ID.ID)
+	p.TenantIds = append(p.TenantIds, string(d.Tenant))
+	p.DeliveryIds = append(p.DeliveryIds, d.ID.ID)
+	p.EventIds = append(p.EventIds, d.Event.ID)
+	p.SubscriptionIds = append(p.SubscriptionIds, d.Subscription.ID)
+	p.DestinationIds = append(p.DestinationIds, d.Destination.ID)
+	p.Runs = append(p.Runs, d.Run)
+	p.Numbers = append(p.Numbers, a.Number)
+	p.StartedAts = append(p.StartedAts, a.Started)
+	p.TotalUs = append(p.TotalUs, a.Timings.Total)
+	p.Statuses = append(p.Statuses, a.Answer.Status)
+	p.ErrorClasses = append(p.ErrorClasses, string(a.Failure.Class))
+	p.States = append(p.States, string(o.Decision.State))
+	p.NextAts = append(p.NextAts, nextAt(o))
+	p.Details = append(p.Details, detail)
+}
+
+// nextAt fills the column's array; it is read only of a delivery that waits.
+func nextAt(o *hub.Outcome) time.Time {
+	if o.Decision.State == hub.Waiting {
+		return o.Decision.NextAt
+	}
+	return o.Attempt.Started
 }
 
 func feedItemOf(o *hub.Outcome) FeedItem {

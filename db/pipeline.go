@@ -30,6 +30,11 @@ func (p *pipeline) Query(_ context.Context, sql string, args ...any) (pgx.Rows, 
 	return nil, errQueued
 }
 
+// queue queues the statement that Query kept, with what reads its rows.
+func (p *pipeline) queue(read func(pgx.Rows) error) {
+	p.batch.Queue(p.sql, p.args...).Query(read)
+}
+
 func (p *pipeline) QueryRow(context.Context, string, ...any) pgx.Row {
 	panic("db: a pipelined statement has no single row")
 }

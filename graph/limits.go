@@ -19,7 +19,7 @@ const (
 	maxDepth      = 16        // fields below each other; a full introspection has 15
 	maxRootFields = 20
 	maxAliases    = 100
-	maxComplexity = 30_000 // fields, those of a list times its length
+	maxComplexity = 30_000           // fields, those of a list times its length
 	readTime      = 10 * time.Second // until a request's body is here
 	queryTime     = 10 * time.Second
 	// A mutation may hold a verification probe of up to 30 s.

@@ -9,6 +9,9 @@ import (
 )
 
 func (r mutationResolver) CreateEventSubscription(ctx context.Context, input model.CreateEventSubscriptionInput) (*model.CreateEventSubscriptionPayload, error) {
+	if err := checkOneOf(input.RetryPolicy); err != nil {
+		return nil, err
+	}
 	made, mistakes, err := r.Subscriptions.Create(ctx, actorOf(ctx), newSubscription(&input))
 	if err != nil || len(mistakes) > 0 {
 		return &model.CreateEventSubscriptionPayload{UserErrors: userErrors(mistakes)}, err
@@ -36,6 +39,24 @@ func newSubscription(in *model.CreateEventSubscriptionInput) controlplane.NewSub
 		Kind: in.Destination.Kind, URL: value(in.Destination.URL),
 		RetryPolicy: newRetryPolicy(in.RetryPolicy), Timeout: in.Timeout,
 	}
+}
+
+// checkOneOf holds for variables what @oneOf says; for literals the validator
+// has seen to it.
+func checkOneOf(in *model.RetryPolicyInput) error {
+	if in == nil {
+		return nil
+	}
+	given := 0
+	for _, one := range []bool{in.Curve != nil, in.Schedule != nil, in.Exponential != nil} {
+		if one {
+			given++
+		}
+	}
+	if given != 1 {
+		return apiErrorf(codeBadInput, "retryPolicy takes exactly one of curve, schedule and exponential")
+	}
+	return nil
 }
 
 func newRetryPolicy(in *model.RetryPolicyInput) hub.RetryPolicy {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/streaming-hub/streaming-hub/cmd/internal/kafkaopt"
@@ -28,7 +29,17 @@ func main() {
 	}
 }
 
+// Garbage is collected less often than Go's default: the live heap is small
+// and the rate of short-lived objects high. The soft limit keeps the memory of
+// a large backlog where the default would have it.
+const (
+	gcPercent   = 400
+	memoryLimit = 160 << 20
+)
+
 func run() error {
+	debug.SetGCPercent(gcPercent)
+	debug.SetMemoryLimit(memoryLimit)
 	s, err := settings.Load(settings.DataPlane, os.Environ())
 	if err != nil {
 		return err
@@ -59,6 +70,6 @@ func run() error {
 		Workers: s.DispatchWorkers, Lease: s.DispatchLease, Unwritten: s.DispatchUnwrittenOutcomes,
 		CurveSteps: s.DefaultRetrySteps, HeaderPrefix: s.HeaderPrefix, Keyring: keyring,
 		Addresses:       s.Addresses(),
-		ShutdownTimeout: s.ShutdownTimeout, Log: log,
+		ShutdownTimeout: s.ShutdownTimeout, Profiles: s.ProfilesEnabled, Log: log,
 	})
 }

@@ -13,6 +13,9 @@ const (
 	horizon = 100 * time.Millisecond
 	// maxHeld bounds it whatever the pace.
 	maxHeld = 2048
+	// maxYield is how long a large ingest batch waits for room, looked at each
+	// yieldStep.
+	maxYield, yieldStep = 250 * time.Millisecond, 2 * time.Millisecond
 	// maxHeldBytes bounds the bodies that are held.
 	maxHeldBytes = 64 << 20
 )

@@ -44,7 +44,6 @@ type lookout struct {
 	after    db.Lane
 	failing  bool
 	lastPace time.Time
-	perSec   float64
 }
 
 // pace adapts the room to how fast deliveries are finished now.
@@ -59,8 +58,8 @@ func (l *lookout) pace() {
 	defer l.pool.mu.Unlock()
 	measured := float64(l.pool.finished) / elapsed
 	l.pool.finished = 0
-	l.perSec += (measured - l.perSec) / 2
-	l.pool.room = Room(l.pool.deps.Workers, l.perSec)
+	l.pool.pace += (measured - l.pool.pace) / 2
+	l.pool.room = Room(l.pool.deps.Workers, l.pool.pace)
 }
 
 // search walks lanes from where the last search stopped and notes those that

@@ -103,6 +103,7 @@ type Pool struct {
 	added    map[db.Lane]uint64
 	adds     uint64
 	room     int
+	pace     float64 // deliveries finished per second, lately
 	held     int
 	bytes    int
 	finished int // since the claim loop last looked
@@ -180,6 +181,33 @@ func (p *Pool) Reserve(deliveries []db.NewDelivery) {
 		}
 		d.LeaseToken = p.deps.Token()
 		p.hold(l, int(d.Delivery.BodyBytes), 1)
+	}
+}
+
+// AwaitRoom waits until the workers can take n more deliveries and the queue
+// has no backlog, if they are fast enough for that to come soon; at most
+// maxYield. With slow destinations it returns at once: their deliveries wait
+// in the queue, not in Kafka.
+func (p *Pool) AwaitRoom(ctx context.Context, n int) {
+	deadline := time.NewTimer(maxYield)
+	defer deadline.Stop()
+	tick := time.NewTicker(yieldStep)
+	defer tick.Stop()
+	for {
+		p.mu.Lock()
+		free := p.backlog.len() == 0 && p.held+n <= p.room
+		slow := p.pace*maxYield.Seconds() < float64(n)
+		p.mu.Unlock()
+		if free || slow {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

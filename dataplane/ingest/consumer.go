@@ -67,6 +67,9 @@ type Pool interface {
 	Cancel(deliveries []db.NewDelivery)
 	// Lease is the time that a reserved delivery is leased for.
 	Lease() time.Duration
+	// AwaitRoom waits, for a short time at most, until the workers can take
+	// that many more deliveries.
+	AwaitRoom(ctx context.Context, n int)
 }
 
 // Deps are what a Consumer works with.
@@ -78,7 +81,7 @@ type Deps struct {
 	Tenants      *snapshot.Cache
 	Pool         Pool
 	BatchRecords int // records per transaction, 500 by default
-	Writers      int // transactions at once, 2 by default
+	Writers      int // large transactions at once, 2 by default; small ones have one more
 	Now          func() time.Time
 	Random       io.Reader
 	Jitter       func() float64
@@ -88,9 +91,10 @@ type Deps struct {
 
 // Consumer reads the fact topics as a member of the consumer group.
 type Consumer struct {
-	deps    Deps
-	writers chan struct{} // one token per transaction at once
-	budget  *byteBudget
+	deps   Deps
+	bulk   chan struct{} // one token per large transaction at once
+	single chan struct{} // one token for small ones, which never wait for large ones
+	budget *byteBudget
 
 	mu         sync.Mutex
 	partitions map[topicPartition]*partition
@@ -112,7 +116,7 @@ func NewConsumer(d Deps) *Consumer {
 		d.Writers = 2
 	}
 	return &Consumer{
-		deps: d, writers: make(chan struct{}, d.Writers), budget: newByteBudget(maxQueuedBytes),
+		deps: d, bulk: make(chan struct{}, d.Writers), single: make(chan struct{}, 1), budget: newByteBudget(maxQueuedBytes),
 		partitions: map[topicPartition]*partition{},
 	}
 }

@@ -13,17 +13,29 @@ import (
 	"github.com/streaming-hub/streaming-hub/hub/wire"
 )
 
+// smallBatch is the records up to which a batch counts as live traffic.
+const smallBatch = 64
+
 // errAskMore aborts a transaction whose plan needs to look up more keys.
 var errAskMore = errors.New("ingest: the plan needs more keys")
 
 // store judges a batch of one partition and stores it in one transaction.
 func (c *Consumer) store(ctx context.Context, topicID [16]byte, batch []*kgo.Record) error {
 	records, ask := c.judge(topicID, batch)
+	slots := c.single
+	if len(batch) > smallBatch {
+		slots = c.bulk
+	}
 	select {
-	case c.writers <- struct{}{}:
-		defer func() { <-c.writers }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if len(batch) > smallBatch {
+		// A flood is best left in Kafka while the workers are busy with it:
+		// what goes straight to them costs no claim.
+		c.deps.Pool.AwaitRoom(ctx, len(batch))
 	}
 	begun := c.deps.Now()
 	for {

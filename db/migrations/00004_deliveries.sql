@@ -94,6 +94,7 @@ CREATE TABLE outcome_feed (
   xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
   items bytea NOT NULL
 ) PARTITION BY RANGE (id);
+ALTER TABLE outcome_feed ALTER COLUMN items SET STORAGE EXTERNAL;
 CREATE INDEX outcome_feed_order ON outcome_feed (xid, id);
 COMMENT ON COLUMN outcome_feed.items IS 'One JSON object per line, one line per outcome.';
 

@@ -46,6 +46,7 @@ type Settings struct {
 	ShutdownTimeout time.Duration
 	LogFormat       string
 	LogLevel        string
+	ProfilesEnabled bool
 
 	PostgresDSN     secret.Secret
 	KafkaBrokers    []string

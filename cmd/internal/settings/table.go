@@ -21,6 +21,8 @@ func (s *Settings) table() []setting {
 			"json for machines, text for a person at a terminal."),
 		choice(&s.LogLevel, "LOG_LEVEL", "info", []string{"debug", "info", "warn", "error"},
 			"Least severe log lines that are written."),
+		yesNo(&s.ProfilesEnabled, "PROFILES_ENABLED", false,
+			"Serve Go's profiles under /debug/pprof/ of the data plane's HTTP server, for finding what costs time."),
 
 		hidden(&s.PostgresDSN, "POSTGRES_DSN", "URL or key=value form",
 			"Postgres that holds everything, for example postgres://user:password@host:5432/hub."),

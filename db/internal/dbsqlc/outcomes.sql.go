@@ -12,70 +12,27 @@ import (
 	hub "github.com/streaming-hub/streaming-hub/hub"
 )
 
-const NotifyOutcomes = `-- name: NotifyOutcomes :exec
-SELECT pg_notify('hub_outcomes', '')
+const InsertAttempts = `-- name: InsertAttempts :exec
+INSERT INTO attempts (
+  id, tenant_id, delivery_id, event_id, subscription_id, destination_id, run, number,
+  started_at, total_us, status, error_class, state, next_at, detail)
+SELECT a.id, a.tenant_id, a.delivery_id, a.event_id, a.subscription_id, a.destination_id, a.run, a.number,
+  a.started_at, a.total_us, a.status, a.error_class, a.state,
+  CASE WHEN a.state = 'WAITING' THEN a.next_at END, a.detail
+FROM ROWS FROM (
+  unnest($1::uuid[]), unnest($2::text[]), unnest($3::uuid[]),
+  unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::uuid[]),
+  unnest($7::integer[]), unnest($8::integer[]), unnest($9::timestamptz[]),
+  unnest($10::integer[]), unnest($11::integer[]), unnest($12::text[]),
+  unnest($13::text[]), unnest($14::timestamptz[]), unnest($15::bytea[])
+) AS a(id, tenant_id, delivery_id, event_id, subscription_id, destination_id, run, number,
+  started_at, total_us, status, error_class, state, next_at, detail)
 `
 
-// NotifyOutcomes wakes the feed readers. The notification carries nothing:
-// readers look at the table, so a lost one costs a fallback poll.
-func (q *Queries) NotifyOutcomes(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, NotifyOutcomes)
-	return err
-}
-
-const RecordOutcomes = `-- name: RecordOutcomes :many
-WITH outcome AS (
-  SELECT delivery_id, lease_token, attempt_id, tenant_id, event_id, subscription_id, destination_id, run, number, started_at, total_us, status, error_class, state, dead_reason, next_at, run_attempts, last_error, detail, feed_item FROM ROWS FROM (
-    unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::uuid[]),
-    unnest($4::text[]), unnest($5::uuid[]), unnest($6::uuid[]),
-    unnest($7::uuid[]), unnest($8::integer[]), unnest($9::integer[]),
-    unnest($10::timestamptz[]), unnest($11::integer[]), unnest($12::integer[]),
-    unnest($13::text[]), unnest($14::text[]), unnest($15::text[]),
-    unnest($16::timestamptz[]), unnest($17::integer[]), unnest($18::text[]),
-    unnest($19::bytea[]), unnest($20::bytea[])
-  ) AS o(delivery_id, lease_token, attempt_id, tenant_id, event_id, subscription_id,
-    destination_id, run, number, started_at, total_us, status, error_class, state, dead_reason,
-    next_at, run_attempts, last_error, detail, feed_item)
-), settled AS (
-  DELETE FROM delivery_queue q
-  WHERE q.id = ANY($21::uuid[]) AND q.lease_token = ANY($22::bigint[])
-  RETURNING q.id, q.lease_token
-), rescheduled AS (
-  UPDATE delivery_queue q
-  SET due_at = o.next_at, attempts = o.number, run_attempts = o.run_attempts, reclaims = 0,
-      first_failed_at = coalesce(q.first_failed_at, o.started_at),
-      leased_until = NULL, lease_token = NULL
-  FROM outcome o
-  WHERE o.state = 'WAITING' AND q.id = o.delivery_id AND q.lease_token = o.lease_token
-  RETURNING q.id, o.lease_token
-), recorded AS (
-  SELECT o.delivery_id, o.lease_token, o.attempt_id, o.tenant_id, o.event_id, o.subscription_id, o.destination_id, o.run, o.number, o.started_at, o.total_us, o.status, o.error_class, o.state, o.dead_reason, o.next_at, o.run_attempts, o.last_error, o.detail, o.feed_item
-  FROM (SELECT id, lease_token FROM settled UNION ALL SELECT id, lease_token FROM rescheduled) held
-  JOIN outcome o ON o.delivery_id = held.id AND o.lease_token = held.lease_token
-), history AS (
-  INSERT INTO attempts (
-    id, tenant_id, delivery_id, event_id, subscription_id, destination_id, run, number,
-    started_at, total_us, status, error_class, state, next_at, detail)
-  SELECT attempt_id, tenant_id, delivery_id, event_id, subscription_id, destination_id, run, number,
-    started_at, total_us, status, error_class, state,
-    CASE WHEN state = 'WAITING' THEN next_at END, detail
-  FROM recorded
-), ended AS (
-  INSERT INTO delivery_results (id, tenant_id, delivery_id, run, state, dead_reason, last_error)
-  SELECT attempt_id, tenant_id, delivery_id, run, state, dead_reason, last_error
-  FROM recorded WHERE state = 'DEAD'
-), feed AS (
-  INSERT INTO outcome_feed (id, items)
-  SELECT $23::uuid, string_agg(feed_item, '\x0a'::bytea) FROM recorded HAVING count(*) > 0
-)
-SELECT delivery_id::uuid AS delivery_id FROM recorded
-`
-
-type RecordOutcomesParams struct {
-	DeliveryIds     []hub.ID
-	LeaseTokens     []int64
-	AttemptIds      []hub.ID
+type InsertAttemptsParams struct {
+	Ids             []hub.ID
 	TenantIds       []string
+	DeliveryIds     []hub.ID
 	EventIds        []hub.ID
 	SubscriptionIds []hub.ID
 	DestinationIds  []hub.ID
@@ -86,27 +43,15 @@ type RecordOutcomesParams struct {
 	Statuses        []int32
 	ErrorClasses    []string
 	States          []string
-	DeadReasons     []string
 	NextAts         []time.Time
-	RunAttempts     []int32
-	LastErrors      []string
 	Details         [][]byte
-	FeedItems       [][]byte
-	SettledIds      []hub.ID
-	SettledTokens   []int64
-	FeedID          hub.ID
 }
 
-// RecordOutcomes writes a flush of outcomes in one statement: fenced removal
-// of what is settled, fenced rescheduling of what goes on, then attempts, ends
-// without success and the feed, each only for rows whose token still held.
-// It returns the deliveries that were recorded; the rest had lost their lease.
-func (q *Queries) RecordOutcomes(ctx context.Context, db DBTX, arg RecordOutcomesParams) ([]hub.ID, error) {
-	rows, err := db.Query(ctx, RecordOutcomes,
-		arg.DeliveryIds,
-		arg.LeaseTokens,
-		arg.AttemptIds,
+func (q *Queries) InsertAttempts(ctx context.Context, db DBTX, arg InsertAttemptsParams) error {
+	_, err := db.Exec(ctx, InsertAttempts,
+		arg.Ids,
 		arg.TenantIds,
+		arg.DeliveryIds,
 		arg.EventIds,
 		arg.SubscriptionIds,
 		arg.DestinationIds,
@@ -117,15 +62,93 @@ func (q *Queries) RecordOutcomes(ctx context.Context, db DBTX, arg RecordOutcome
 		arg.Statuses,
 		arg.ErrorClasses,
 		arg.States,
-		arg.DeadReasons,
 		arg.NextAts,
-		arg.RunAttempts,
-		arg.LastErrors,
 		arg.Details,
-		arg.FeedItems,
-		arg.SettledIds,
-		arg.SettledTokens,
-		arg.FeedID,
+	)
+	return err
+}
+
+const InsertDeadResults = `-- name: InsertDeadResults :exec
+INSERT INTO delivery_results (id, tenant_id, delivery_id, run, state, dead_reason, last_error)
+SELECT r.id, r.tenant_id, r.delivery_id, r.run, 'DEAD', r.dead_reason, r.last_error
+FROM ROWS FROM (
+  unnest($1::uuid[]), unnest($2::text[]), unnest($3::uuid[]),
+  unnest($4::integer[]), unnest($5::text[]), unnest($6::text[])
+) AS r(id, tenant_id, delivery_id, run, dead_reason, last_error)
+`
+
+type InsertDeadResultsParams struct {
+	Ids         []hub.ID
+	TenantIds   []string
+	DeliveryIds []hub.ID
+	Runs        []int32
+	DeadReasons []string
+	LastErrors  []string
+}
+
+func (q *Queries) InsertDeadResults(ctx context.Context, db DBTX, arg InsertDeadResultsParams) error {
+	_, err := db.Exec(ctx, InsertDeadResults,
+		arg.Ids,
+		arg.TenantIds,
+		arg.DeliveryIds,
+		arg.Runs,
+		arg.DeadReasons,
+		arg.LastErrors,
+	)
+	return err
+}
+
+const InsertFeed = `-- name: InsertFeed :exec
+WITH published AS (
+  INSERT INTO outcome_feed (id, items) VALUES ($1::uuid, $2::bytea)
+)
+SELECT pg_notify('hub_outcomes', '')
+`
+
+type InsertFeedParams struct {
+	ID    hub.ID
+	Items []byte
+}
+
+// InsertFeed publishes a flush and wakes the feed readers at its commit. The
+// notification carries nothing: readers look at the table, so a lost one costs
+// a fallback poll.
+func (q *Queries) InsertFeed(ctx context.Context, db DBTX, arg InsertFeedParams) error {
+	_, err := db.Exec(ctx, InsertFeed, arg.ID, arg.Items)
+	return err
+}
+
+const RescheduleQueue = `-- name: RescheduleQueue :many
+UPDATE delivery_queue q
+SET due_at = o.next_at, attempts = o.number, run_attempts = o.run_attempts, reclaims = 0,
+    first_failed_at = coalesce(q.first_failed_at, o.started_at),
+    leased_until = NULL, lease_token = NULL
+FROM ROWS FROM (
+  unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::timestamptz[]),
+  unnest($4::integer[]), unnest($5::integer[]), unnest($6::timestamptz[])
+) AS o(id, lease_token, next_at, number, run_attempts, started_at)
+WHERE q.id = o.id AND q.lease_token = o.lease_token
+RETURNING q.id
+`
+
+type RescheduleQueueParams struct {
+	Ids         []hub.ID
+	LeaseTokens []int64
+	NextAts     []time.Time
+	Numbers     []int32
+	RunAttempts []int32
+	StartedAts  []time.Time
+}
+
+// RescheduleQueue puts rows back for their next attempt.
+func (q *Queries) RescheduleQueue(ctx context.Context, db DBTX, arg RescheduleQueueParams) ([]hub.ID, error) {
+	rows, err := db.Query(ctx, RescheduleQueue,
+		arg.Ids,
+		arg.LeaseTokens,
+		arg.NextAts,
+		arg.Numbers,
+		arg.RunAttempts,
+		arg.StartedAts,
 	)
 	if err != nil {
 		return nil, err
@@ -133,11 +156,49 @@ func (q *Queries) RecordOutcomes(ctx context.Context, db DBTX, arg RecordOutcome
 	defer rows.Close()
 	var items []hub.ID
 	for rows.Next() {
-		var delivery_id hub.ID
-		if err := rows.Scan(&delivery_id); err != nil {
+		var id hub.ID
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, delivery_id)
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const SettleQueue = `-- name: SettleQueue :many
+
+DELETE FROM delivery_queue q
+USING ROWS FROM (unnest($1::uuid[]), unnest($2::bigint[])) AS o(id, lease_token)
+WHERE q.id = o.id AND q.lease_token = o.lease_token
+RETURNING q.id
+`
+
+type SettleQueueParams struct {
+	Ids         []hub.ID
+	LeaseTokens []int64
+}
+
+// Outcomes: one transaction per flush, in two round trips. First the queue
+// rows go or move on, only where the lease token still holds; then history and
+// feed are written for those rows.
+// SettleQueue removes the rows of deliveries that are finished. The session's
+// settings make it one look-up by key for each.
+func (q *Queries) SettleQueue(ctx context.Context, db DBTX, arg SettleQueueParams) ([]hub.ID, error) {
+	rows, err := db.Query(ctx, SettleQueue, arg.Ids, arg.LeaseTokens)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []hub.ID
+	for rows.Next() {
+		var id hub.ID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -1,0 +1,83 @@
+package graph_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/streaming-hub/streaming-hub/graph/generated"
+	"github.com/streaming-hub/streaming-hub/hub"
+)
+
+// Every query answers for another tenant's object exactly as for a missing one.
+func TestTenancy_foreign_and_missing_answer_alike(t *testing.T) {
+	w := newWorld(t)
+	stranger := w.token("stranger", hub.Admin)
+	sub, dest := w.subscriptionOf("acme")
+	d := w.deliver("acme", sub, dest)
+	w.record(d.outcome(500, hub.Dead))
+	foreign := map[string]string{
+		"sub": gid("sub_", sub), "dst": gid("dst_", dest), "evt": gid("evt_", d.Event.ID), "dlv": gid("dlv_", d.Delivery.ID.ID), "tenant": "acme",
+	}
+	missing := map[string]string{
+		"sub": gid("sub_", newID()), "dst": gid("dst_", newID()), "evt": gid("evt_", newID()), "dlv": gid("dlv_", newID()), "tenant": "nobody",
+	}
+	const page = `{ nodes { id } edges { cursor } pageInfo { hasNextPage endCursor } }`
+	queries := map[string]string{
+		"viewer":                   `{ viewer { tenantId } }`,
+		"node":                     `query ($dlv: ID!) { node(id: $dlv) { id } }`,
+		"node of subscription":     `query ($sub: ID!) { node(id: $sub) { id } }`,
+		"node of destination":      `query ($dst: ID!) { node(id: $dst) { id } }`,
+		"node of event":            `query ($evt: ID!) { node(id: $evt) { id } }`,
+		"eventSubscription":        `query ($sub: ID!) { eventSubscription(id: $sub) { id } }`,
+		"eventSubscriptions":       `query ($tenant: String) { eventSubscriptions(filter: {tenantId: $tenant}) ` + page + ` }`,
+		"event":                    `query ($evt: ID!) { event(id: $evt) { id } }`,
+		"events":                   `query ($tenant: String) { events(filter: {tenantId: $tenant}) ` + page + ` }`,
+		"delivery":                 `query ($dlv: ID!) { delivery(id: $dlv) { id } }`,
+		"deliveries":               `query ($tenant: String) { deliveries(filter: {tenantId: $tenant}) ` + page + ` }`,
+		"deliveries of one":        `query ($sub: ID!) { deliveries(first: 1, filter: {eventSubscriptionId: $sub}) ` + page + ` }`,
+		"dead deliveries of one":   `query ($sub: ID!) { deliveries(first: 1, filter: {eventSubscriptionId: $sub, state: DEAD}) ` + page + ` }`,
+		"deliveries of event":      `query ($evt: ID!) { deliveries(first: 1, filter: {eventId: $evt}) ` + page + ` }`,
+		"verifyEventSubscription":  `mutation ($sub: ID!) { verifyEventSubscription(input: {id: $sub}) { eventSubscription { id } userErrors { code message path } } }`,
+		"all eventSubscriptions":   `{ eventSubscriptions ` + page + ` }`,
+		"all events":               `{ events ` + page + ` }`,
+		"all deliveries":           `{ deliveries ` + page + ` }`,
+		"all dead deliveries":      `{ deliveries(filter: {state: DEAD}) ` + page + ` }`,
+		"deliveries with platform": `query ($tenant: String, $evt: ID!) { deliveries(filter: {tenantId: $tenant, eventId: $evt}) ` + page + ` }`,
+	}
+	ask := func(query string, ids map[string]string) string {
+		variables := map[string]any{}
+		for k, v := range ids {
+			variables[k] = v
+		}
+		a := w.must(stranger, query, variables)
+		return fmt.Sprint(a.Data)
+	}
+	for name, query := range queries {
+		t.Run(name, func(t *testing.T) {
+			a, b := ask(query, foreign), ask(query, missing)
+			if a != b {
+				t.Errorf("foreign %s\nmissing %s", a, b)
+			}
+			for _, id := range []string{foreign["sub"], foreign["evt"], foreign["dlv"], foreign["dst"]} {
+				if a != b || strings.Contains(a, id) {
+					t.Errorf("the answer shows %s: %s", id, a)
+				}
+			}
+		})
+	}
+	t.Run("the_owner_sees_it", func(t *testing.T) {
+		a := w.must(w.token("acme", hub.Viewer), queries["node"], map[string]any{"dlv": foreign["dlv"]})
+		if a.at("node", "id") != foreign["dlv"] {
+			t.Errorf("%v", a.Data)
+		}
+	})
+	t.Run("every_query_field_is_tried", func(t *testing.T) {
+		schema := generated.NewExecutableSchema(generated.Config{}).Schema()
+		for _, f := range schema.Query.Fields {
+			if _, tried := queries[f.Name]; !tried && f.Name[:2] != "__" {
+				t.Errorf("no query here tries Query.%s", f.Name)
+			}
+		}
+	})
+}
