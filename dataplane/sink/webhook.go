@@ -20,6 +20,7 @@ import (
 type Webhook struct {
 	transport *http.Transport
 	prefix    string
+	signature string // name of the hub's own signature header
 	userAgent []string
 	now       func() time.Time
 	urls      sync.Map // string → *url.URL: destinations are few, attempts many
@@ -48,6 +49,7 @@ func NewWebhook(c Config) *Webhook {
 	return &Webhook{
 		transport: newTransport(c),
 		prefix:    c.HeaderPrefix,
+		signature: c.HeaderPrefix + "Signature",
 		userAgent: []string{c.UserAgent},
 		now:       c.Now,
 		scratch:   sync.Pool{New: func() any { return new([]hub.Header) }},
@@ -101,16 +103,18 @@ func (w *Webhook) request(ctx context.Context, job Job, at time.Time) (*http.Req
 	header := make(http.Header, len(lines)+4)
 	values := make([]string, len(lines)+3)
 	for i, l := range lines {
+		// Names go out as they are written here: HTTP does not mind case, and
+		// canonical ones would be made anew for each attempt.
 		values[i] = l.Value
-		header[http.CanonicalHeaderKey(l.Name)] = values[i : i+1 : i+1]
+		header[l.Name] = values[i : i+1 : i+1]
 	}
 	*scratch = lines
 	w.scratch.Put(scratch)
 	standard, lerian := job.Signer.Sign(job.Delivery.ID.String(), at.Unix(), body)
 	n := len(lines)
 	values[n], values[n+1] = standard, lerian
-	header["Webhook-Signature"] = values[n : n+1 : n+1]
-	header[http.CanonicalHeaderKey(w.prefix+"Signature")] = values[n+1 : n+2 : n+2]
+	header["webhook-signature"] = values[n : n+1 : n+1]
+	header[w.signature] = values[n+1 : n+2 : n+2]
 	header["User-Agent"] = w.userAgent
 
 	req := (&http.Request{

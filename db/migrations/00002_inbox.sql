@@ -27,7 +27,7 @@ CREATE TABLE events (
   topic text NOT NULL,
   kafka_partition integer NOT NULL,
   kafka_offset bigint NOT NULL,
-  context jsonb NOT NULL,
+  context json NOT NULL,
   body bytea NOT NULL,
   PRIMARY KEY (id)
 ) PARTITION BY RANGE (id);

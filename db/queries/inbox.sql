@@ -48,7 +48,7 @@ FROM ROWS FROM (
   unnest(@ids::uuid[]), unnest(@tenant_ids::text[]), unnest(@seqs::bigint[]),
   unnest(@sources::text[]), unnest(@ce_ids::text[]), unnest(@event_types::text[]),
   unnest(@schema_versions::text[]), unnest(@schema_majors::integer[]),
-  unnest(@kafka_offsets::bigint[]), unnest(@contexts::jsonb[]), unnest(@bodies::bytea[])
+  unnest(@kafka_offsets::bigint[]), unnest(@contexts::json[]), unnest(@bodies::bytea[])
 ) AS e(id, tenant_id, seq, source, ce_id, event_type, schema_version, schema_major,
   kafka_offset, context, body);
 

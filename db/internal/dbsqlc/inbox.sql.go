@@ -127,7 +127,7 @@ FROM ROWS FROM (
   unnest($4::uuid[]), unnest($5::text[]), unnest($6::bigint[]),
   unnest($7::text[]), unnest($8::text[]), unnest($9::text[]),
   unnest($10::text[]), unnest($11::integer[]),
-  unnest($12::bigint[]), unnest($13::jsonb[]), unnest($14::bytea[])
+  unnest($12::bigint[]), unnest($13::json[]), unnest($14::bytea[])
 ) AS e(id, tenant_id, seq, source, ce_id, event_type, schema_version, schema_major,
   kafka_offset, context, body)
 `
