@@ -82,7 +82,10 @@ func explainDelivered(s *hub.Standing, last *hub.RecordedAttempt) string {
 	if last == nil || last.Decision.State != hub.Delivered {
 		return "delivered"
 	}
-	took := (time.Duration(last.Timings.Total) * time.Microsecond).Round(time.Millisecond)
+	took := time.Duration(last.Timings.Total) * time.Microsecond
+	if took > time.Millisecond {
+		took = took.Round(time.Millisecond)
+	}
 	return fmt.Sprintf("delivered: attempt %d was answered with HTTP %d in %s", last.Number, last.Answer.Status, took)
 }
 

@@ -79,10 +79,14 @@ func (f *Feed) Followers() int {
 }
 
 func (f *Feed) listen(ctx context.Context) {
+	listening := true
 	for ctx.Err() == nil {
-		err := f.store.ListenOutcomes(ctx, f.poke)
+		err := f.store.ListenOutcomes(ctx, func() { listening = true; f.poke() })
 		if ctx.Err() == nil {
-			f.log.Warn("the live feed lost its listening connection and polls meanwhile", "error", err)
+			if listening {
+				f.log.Warn("the live feed lost its listening connection and polls meanwhile", "error", err)
+			}
+			listening = false
 			pause(ctx, relisten, nil)
 		}
 	}

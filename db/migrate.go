@@ -93,7 +93,7 @@ func (d *DB) SchemaReady(ctx context.Context) error {
 	case errors.As(err, &pgErr) && pgErr.Code == "42P01":
 		return fmt.Errorf("the database has no schema yet: run hub migrate up")
 	case err != nil:
-		return fmt.Errorf("read the schema version: %w", err)
+		return fmt.Errorf("ask Postgres for the schema version: %w", err)
 	case have < want:
 		return fmt.Errorf("the schema is at version %d, this program needs %d: run hub migrate up", have, want)
 	}

@@ -56,19 +56,31 @@ func (d *DB) RecordOutcomes(ctx context.Context, feedID hub.ID, outcomes []hub.O
 		return nil, fmt.Errorf("get a connection for outcomes: %w", err)
 	}
 	defer conn.Release() // a connection still inside a transaction is closed
-	recorded, err := d.moveOn(ctx, conn.Conn(), outcomes)
+	held, err := d.moveOn(ctx, conn.Conn(), outcomes)
 	if err == nil {
-		err = d.writeHistory(ctx, conn.Conn(), feedID, outcomes, recorded)
+		err = d.writeHistory(ctx, conn.Conn(), feedID, outcomes, held)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("record %d outcomes: %w", len(outcomes), err)
 	}
+	recorded := make(map[hub.DeliveryID]bool, len(held))
+	for f := range held {
+		recorded[f.delivery] = true
+	}
 	return recorded, nil
 }
 
+// fence is a lease that an outcome was made under. A worker that stood still
+// and the one that took its delivery over may meet in one flush, so the
+// delivery alone does not say whose outcome counts.
+type fence struct {
+	delivery hub.DeliveryID
+	token    int64
+}
+
 // moveOn begins the transaction and takes the queue rows a step further,
-// those whose token still holds.
-func (d *DB) moveOn(ctx context.Context, conn *pgx.Conn, outcomes []hub.Outcome) (map[hub.DeliveryID]bool, error) {
+// those whose token still holds; it returns these.
+func (d *DB) moveOn(ctx context.Context, conn *pgx.Conn, outcomes []hub.Outcome) (map[fence]bool, error) {
 	var settle dbsqlc.SettleQueueParams
 	var again dbsqlc.RescheduleQueueParams
 	for i := range outcomes {
@@ -85,14 +97,14 @@ func (d *DB) moveOn(ctx context.Context, conn *pgx.Conn, outcomes []hub.Outcome)
 		again.RunAttempts = append(again.RunAttempts, o.Delivery.RunAttempts+counted(o))
 		again.StartedAts = append(again.StartedAts, o.Attempt.Started)
 	}
-	recorded := make(map[hub.DeliveryID]bool, len(outcomes))
+	held := make(map[fence]bool, len(outcomes))
 	read := func(rows pgx.Rows) error {
 		for rows.Next() {
-			var id hub.DeliveryID
-			if err := rows.Scan(&id.ID); err != nil {
+			var f fence
+			if err := rows.Scan(&f.delivery.ID, &f.token); err != nil {
 				return err
 			}
-			recorded[id] = true
+			held[f] = true
 		}
 		return rows.Err()
 	}
@@ -111,7 +123,7 @@ func (d *DB) moveOn(ctx context.Context, conn *pgx.Conn, outcomes []hub.Outcome)
 		}
 		line.queue(read)
 	}
-	return recorded, conn.SendBatch(ctx, &batch).Close()
+	return held, conn.SendBatch(ctx, &batch).Close()
 }
 
 func counted(o *hub.Outcome) int32 {
@@ -121,14 +133,14 @@ func counted(o *hub.Outcome) int32 {
 	return 0
 }
 
-// writeHistory writes what was recorded and commits.
-func (d *DB) writeHistory(ctx context.Context, conn *pgx.Conn, feedID hub.ID, outcomes []hub.Outcome, recorded map[hub.DeliveryID]bool) error {
+// writeHistory writes the outcomes whose lease was held, and commits.
+func (d *DB) writeHistory(ctx context.Context, conn *pgx.Conn, feedID hub.ID, outcomes []hub.Outcome, held map[fence]bool) error {
 	var a dbsqlc.InsertAttemptsParams
 	var dead dbsqlc.InsertDeadResultsParams
 	var feed []byte
 	for i := range outcomes {
 		o := &outcomes[i]
-		if !recorded[o.Delivery.ID] {
+		if !held[fence{o.Delivery.ID, o.Token}] {
 			continue
 		}
 		detail, err := json.Marshal(detailOf(o))

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ type world struct {
 	api    *graph.Server
 	feed   *controlplane.Feed
 	server *httptest.Server
-	log    *bytes.Buffer
+	log    *lockedBuffer
 }
 
 // keyring is a test key of 32 zero bytes.
@@ -65,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, db: d, pool: pool, tokens: controlplane.NewTokens(d), log: new(bytes.Buffer)}
+	w := &world{t: t, db: d, pool: pool, tokens: controlplane.NewTokens(d), log: new(lockedBuffer)}
 	log := slog.New(slog.NewTextHandler(w.log, nil))
 	policy := address.Policy{AllowLoopback: true, AllowHTTP: true}
 	w.feed = controlplane.NewFeed(d, log)
@@ -276,12 +277,28 @@ func gid(prefix string, id hub.ID) string {
 	return prefix + strings.ReplaceAll(id.String(), "-", "")
 }
 
-// feedRow writes a flush of n outcomes that belong to no delivery.
-func (w *world) feedRow(tenant string, n int) {
+// feedRow repeats the first outcome of the feed n times in a new row.
+func (w *world) feedRow(n int) {
 	w.t.Helper()
-	items := make([]string, n)
-	for i := range items {
-		items[i] = `{"d":"` + newID().String() + `","e":"` + newID().String() + `","t":"` + tenant + `","st":"DELIVERED","n":1,"http":200,"et":"loan.approved","src":"lender"}`
-	}
-	w.exec(`INSERT INTO outcome_feed (id, items) VALUES ($1, $2)`, newID().String(), []byte(strings.Join(items, "\n")))
+	w.exec(`INSERT INTO outcome_feed (id, items) SELECT $1, string_agg(first.items, '\x0a'::bytea)
+		FROM (SELECT items FROM outcome_feed ORDER BY xid LIMIT 1) first, generate_series(1, $2)`, newID().String(), n)
+	w.exec(`SELECT pg_notify('hub_outcomes', '')`)
+}
+
+// lockedBuffer takes the log of several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

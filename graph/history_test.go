@@ -84,6 +84,15 @@ func TestDelivery_states(t *testing.T) {
 			t.Errorf("%v", a.Data)
 		}
 	})
+	t.Run("event_verdicts", func(t *testing.T) {
+		w.exec(`UPDATE event_subscriptions SET origin = 'billing'`)
+		a := w.must(token, `query ($id: ID!) { event(id: $id) { verdicts { matched failedClause eventSubscription { id } clauses { name passed wanted got } } } }`,
+			map[string]any{"id": gid("evt_", made["DEAD"].Event.ID)})
+		v := a.at("event", "verdicts", 0)
+		if at(v, "matched") != false || at(v, "failedClause") != "origin" || at(v, "clauses", 3, "wanted") != "billing" || at(v, "clauses", 3, "got") != "lender" {
+			t.Errorf("%v", a.Data)
+		}
+	})
 	t.Run("body_that_is_no_text", func(t *testing.T) {
 		w.exec(`UPDATE events SET body = '\xff00' WHERE id = $1`, made["HELD"].Event.String())
 		a := w.must(token, `query ($id: ID!) { event(id: $id) { body { text base64 json } } }`, map[string]any{"id": gid("evt_", made["HELD"].Event.ID)})

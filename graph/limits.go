@@ -101,6 +101,8 @@ func costs() (c generated.ComplexityRoot) {
 	c.Query.Events = func(child int, first int32, _ *string, _ *model.EventFilter) int { return list(child, first) }
 	c.Query.Deliveries = func(child int, first int32, _ *string, _ *model.DeliveryFilter) int { return list(child, first) }
 	c.Event.Deliveries = func(child int, first int32, _ *string) int { return list(child, first) }
+	// Subscriptions of one tenant are some dozens.
+	c.Event.Verdicts = func(child int) int { return list(child, 20) }
 	// Attempts of one delivery are few, as a rule at most a dozen.
 	c.Delivery.Attempts = func(child int) int { return list(child, 5) }
 	return c

@@ -70,12 +70,17 @@ func (c *client) subscribe(id, query string, variables map[string]any) {
 func (c *client) next() (map[string]any, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
 	defer cancel()
-	_, raw, err := c.conn.Read(ctx)
-	if err != nil {
-		return nil, err
+	for {
+		_, raw, err := c.conn.Read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var m map[string]any
+		if err := json.Unmarshal(raw, &m); err != nil || m["type"] != "ping" {
+			return m, err
+		}
+		c.write(`{"type":"pong"}`)
 	}
-	var m map[string]any
-	return m, json.Unmarshal(raw, &m)
 }
 
 func (c *client) read() map[string]any {
@@ -389,6 +394,8 @@ func TestSocket_stalled_client_is_cut_and_holds_up_nobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	token := w.token("acme", hub.Viewer)
+	sub, dest := w.subscriptionOf("acme")
+	w.record(w.deliver("acme", sub, dest).outcome(200, hub.Delivered))
 	stalled, reader := w.socket(token), w.socket(token)
 	const query = `subscription { deliveryOutcomes { __typename ... on DeliveryOutcome { cursor deliveryId eventId eventSubscriptionId } ... on LiveGap { missed } } }`
 	stalled.subscribe("a", query, nil)
@@ -400,7 +407,7 @@ func TestSocket_stalled_client_is_cut_and_holds_up_nobody(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the stalled client was not cut")
 		}
-		w.feedRow("acme", 400)
+		w.feedRow(400)
 		for got := 0; got < 400; {
 			if item := reader.item(); item["__typename"] == "LiveGap" {
 				got += int(item["missed"].(float64))

@@ -8,6 +8,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vikstrous/dataloadgen"
 
+	"github.com/streaming-hub/streaming-hub/controlplane"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -15,6 +16,7 @@ import (
 // loaders batch the look-ups of one response, for one actor.
 type loaders struct {
 	subscriptions *dataloadgen.Loader[hub.SubscriptionID, *hub.EventSubscription]
+	ofTenant      *dataloadgen.Loader[hub.TenantID, []hub.EventSubscription] // the newest page of each tenant
 	destinations  *dataloadgen.Loader[hub.DestinationID, *hub.Destination]
 	events        *dataloadgen.Loader[hub.EventID, *db.EventHead]
 	bodies        *dataloadgen.Loader[hub.EventID, []byte]
@@ -35,6 +37,16 @@ func (r *Resolver) newLoaders(ctx context.Context) *loaders {
 		subscriptions: byKey(func(ctx context.Context, ids []hub.SubscriptionID) (map[hub.SubscriptionID]*hub.EventSubscription, error) {
 			list, err := r.Subscriptions.ByID(ctx, a, ids)
 			return indexed(list, func(s *hub.EventSubscription) hub.SubscriptionID { return s.ID }), err
+		}),
+		ofTenant: byKey(func(ctx context.Context, tenants []hub.TenantID) (map[hub.TenantID][]hub.EventSubscription, error) {
+			pages := make(map[hub.TenantID][]hub.EventSubscription, len(tenants))
+			var err error
+			for _, t := range tenants {
+				if pages[t], err = r.Subscriptions.Page(ctx, a, t, controlplane.Newest, maxPage); err != nil {
+					return nil, err
+				}
+			}
+			return pages, nil
 		}),
 		destinations: byKey(func(ctx context.Context, ids []hub.DestinationID) (map[hub.DestinationID]*hub.Destination, error) {
 			list, err := r.Subscriptions.Destinations(ctx, a, ids)

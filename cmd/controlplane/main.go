@@ -52,14 +52,15 @@ func run() error {
 	context.AfterFunc(ctx, stop)
 
 	// Live feeds read on connections of their own, so that slow queries
-	// cannot hold them up.
+	// cannot hold them up. All statements are look-ups by key: Hot keeps the
+	// planner from scanning a table whose statistics are out of date.
 	dsn := string(s.PostgresDSN.Reveal())
-	database, err := db.Open(ctx, db.Config{DSN: dsn, MaxConns: 16, Name: "controlplane"})
+	database, err := db.Open(ctx, db.Config{DSN: dsn, MaxConns: 16, Hot: true, Name: "controlplane"})
 	if err != nil {
 		return err
 	}
 	defer database.Close()
-	feedDatabase, err := db.Open(ctx, db.Config{DSN: dsn, MaxConns: 4, Name: "controlplane feed"})
+	feedDatabase, err := db.Open(ctx, db.Config{DSN: dsn, MaxConns: 4, Hot: true, Name: "controlplane feed"})
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,13 @@ func (h readiness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h readiness) check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyPatience)
 	defer cancel()
-	problems := []error{h.database.SchemaReady(ctx)}
+	var problems []error
+	if h.database.Ping(ctx) != nil {
+		// The reason names hosts and users, and anybody may ask here.
+		problems = append(problems, errors.New("Postgres does not answer"))
+	} else {
+		problems = append(problems, h.database.SchemaReady(ctx))
+	}
 	if silent := h.feed.Alive(h.now()); silent > feedSilence {
 		problems = append(problems, fmt.Errorf("the live feed has not been read for more than %s", feedSilence))
 	}

@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-//go:embed index.html console.css console.js
+//go:embed index.html console.css console.js favicon.svg
 var files embed.FS
 
 // policy lets the page use nothing but its own files and the API beside it.
@@ -22,6 +22,7 @@ func Handler() http.Handler {
 		{"GET /{$}", "index.html", "text/html"},
 		{"GET /console.css", "console.css", "text/css"},
 		{"GET /console.js", "console.js", "text/javascript"},
+		{"GET /favicon.svg", "favicon.svg", "image/svg+xml"},
 	} {
 		mux.HandleFunc(f.pattern, func(w http.ResponseWriter, r *http.Request) {
 			content, err := files.ReadFile(f.file)

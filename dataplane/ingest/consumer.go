@@ -41,6 +41,10 @@ const (
 	// commitEvery is how far committed offsets trail behind stored batches.
 	// A crash in between only means duplicates, which dedup drops.
 	commitEvery = 250 * time.Millisecond
+	// How often the broker is asked whether it is there, and how long it has.
+	askEvery, askTimeout = 2 * time.Second, 2 * time.Second
+	// sessionTimeout is above the least that brokers allow, 6 s.
+	sessionTimeout = 10 * time.Second
 	// maxBatchBytes bounds the values of one transaction.
 	maxBatchBytes = 8 << 20
 	// A partition's queue pauses its fetches above the first mark and resumes
@@ -99,7 +103,8 @@ type Consumer struct {
 	mu         sync.Mutex
 	partitions map[topicPartition]*partition
 	assigned   bool
-	lastError  error
+	topics     bool  // some topic matches
+	away       error // why the broker does not answer
 }
 
 type topicPartition struct {
@@ -117,19 +122,20 @@ func NewConsumer(d Deps) *Consumer {
 	}
 	return &Consumer{
 		deps: d, bulk: make(chan struct{}, d.Writers), single: make(chan struct{}, 1), budget: newByteBudget(maxQueuedBytes),
-		partitions: map[topicPartition]*partition{},
+		partitions: map[topicPartition]*partition{}, away: errors.New("the brokers were not asked yet"),
 	}
 }
 
-// Ready reports whether the group has given this process its partitions. No
-// matching topic is not an error: the assignment is then empty.
+// Ready reports whether the broker answers, the group has given this process
+// its partitions, and each of them gets on. No matching topic is not an error:
+// the group is joined when there is one.
 func (c *Consumer) Ready() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.lastError != nil {
-		return fmt.Errorf("Kafka: %w", c.lastError)
+	if c.away != nil {
+		return fmt.Errorf("Kafka: %w", c.away)
 	}
-	if !c.assigned {
+	if c.topics && !c.assigned {
 		return errors.New("Kafka: the consumer group has not assigned partitions yet")
 	}
 	for _, p := range c.partitions {
@@ -155,6 +161,10 @@ func (c *Consumer) Run(ctx context.Context) error {
 		kgo.OnPartitionsAssigned(c.onAssigned),
 		kgo.OnPartitionsRevoked(c.onRevoked),
 		kgo.OnPartitionsLost(c.onLost),
+		// A member that was killed is noticed within this time, and its
+		// partitions go to the others.
+		kgo.SessionTimeout(sessionTimeout),
+		kgo.RebalanceTimeout(30*time.Second),
 		// New topics are found within seconds instead of five minutes.
 		kgo.MetadataMaxAge(10*time.Second),
 		kgo.MetadataMinAge(250*time.Millisecond),
@@ -165,14 +175,15 @@ func (c *Consumer) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("set up the Kafka client: %w", err)
 	}
-	var committer sync.WaitGroup
-	committing, stopCommitting := context.WithCancel(context.WithoutCancel(ctx))
-	committer.Go(func() { c.commitLoop(committing, client) })
+	var beside sync.WaitGroup
+	besides, stopBesides := context.WithCancel(context.WithoutCancel(ctx))
+	beside.Go(func() { c.commitLoop(besides, client) })
+	beside.Go(func() { c.askLoop(besides, client) })
 
 	c.pollLoop(ctx, client)
 
-	stopCommitting()
-	committer.Wait()
+	stopBesides()
+	beside.Wait()
 	client.CloseAllowingRebalance() // leaves the group: onRevoked finishes and commits
 	return nil
 }
@@ -210,27 +221,46 @@ func (c *Consumer) handOver(client *kgo.Client, topicID [16]byte, fp kgo.FetchPa
 	}
 }
 
-// noteErrors says once what is wrong with the broker, and once that it ended.
+// noteErrors counts what the client could not fetch; it goes on by itself.
 func (c *Consumer) noteErrors(ctx context.Context, fetches kgo.Fetches) {
-	var first error
 	fetches.EachError(func(topic string, partition int32, err error) {
-		c.deps.Metrics.FetchErrors.Inc()
-		if first == nil && !errors.Is(err, context.Canceled) {
-			first = err
+		if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+			return
 		}
+		c.deps.Metrics.FetchErrors.Inc()
+		c.deps.Log.Debug("a fetch failed", "topic", topic, "partition", partition, "error", err)
 	})
-	if ctx.Err() != nil {
-		return
-	}
-	c.mu.Lock()
-	before := c.lastError
-	c.lastError = first
-	c.mu.Unlock()
-	switch {
-	case first != nil && before == nil:
-		c.deps.Log.Warn("Kafka is away or refuses; waiting for it", "error", first)
-	case first == nil && before != nil:
-		c.deps.Log.Info("Kafka is back")
+}
+
+// askLoop asks the broker now and then whether it is there, says once that it
+// is away and once that it is back.
+func (c *Consumer) askLoop(ctx context.Context, client *kgo.Client) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	told := false
+	for {
+		asking, cancel := context.WithTimeout(ctx, askTimeout)
+		err := client.Ping(asking)
+		cancel()
+		topics := len(client.GetConsumeTopics()) > 0
+		if ctx.Err() != nil {
+			return
+		}
+		c.mu.Lock()
+		c.away, c.topics = err, topics
+		c.mu.Unlock()
+		switch {
+		case err != nil && !told:
+			c.deps.Log.Warn("Kafka is away; waiting for it", "error", err)
+		case err == nil && told:
+			c.deps.Log.Info("Kafka is back")
+		}
+		told = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }
 
@@ -254,6 +284,9 @@ func (c *Consumer) onRevoked(ctx context.Context, client *kgo.Client, revoked ma
 
 // onLost drops the partitions: another member has them already.
 func (c *Consumer) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+	c.mu.Lock()
+	c.assigned = false
+	c.mu.Unlock()
 	c.stop(lost, false)
 }
 

@@ -4,6 +4,7 @@ package upkeep
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -41,7 +42,7 @@ type Upkeep struct {
 
 // New registers the metric and returns the upkeep.
 func New(db Database, r prometheus.Registerer, log *slog.Logger) *Upkeep {
-	u := &Upkeep{db: db, log: log, oldestDue: prometheus.NewGauge(prometheus.GaugeOpts{
+	u := &Upkeep{db: db, log: log, problem: errors.New("Postgres was not looked at yet"), oldestDue: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "streaming_hub_oldest_due_seconds",
 		Help: "How long the longest-waiting due delivery has waited for a worker.",
 	})}

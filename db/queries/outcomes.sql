@@ -8,7 +8,7 @@
 DELETE FROM delivery_queue q
 USING ROWS FROM (unnest(@ids::uuid[]), unnest(@lease_tokens::bigint[])) AS o(id, lease_token)
 WHERE q.id = o.id AND q.lease_token = o.lease_token
-RETURNING q.id;
+RETURNING q.id, o.lease_token::bigint AS lease_token;
 
 -- RescheduleQueue puts rows back for their next attempt.
 -- name: RescheduleQueue :many
@@ -21,7 +21,7 @@ FROM ROWS FROM (
   unnest(@numbers::integer[]), unnest(@run_attempts::integer[]), unnest(@started_ats::timestamptz[])
 ) AS o(id, lease_token, next_at, number, run_attempts, started_at)
 WHERE q.id = o.id AND q.lease_token = o.lease_token
-RETURNING q.id;
+RETURNING q.id, o.lease_token::bigint AS lease_token;
 
 -- name: InsertAttempts :exec
 INSERT INTO attempts (

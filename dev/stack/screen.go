@@ -34,25 +34,25 @@ Streaming Hub is running.
   log in         %[1]s#token=%[2]s
                  as tenant %[3]s; a token for all tenants is in %[4]s/dev.json
   GraphQL        %[5]s
-  Pull API       %[6]s
-  Receiver       %[7]s (GET / says what it can do)
-  Kafka          %[8]s
-  Postgres       %[9]s
+  Receiver       %[6]s (GET / says what it can do)
+  Kafka          %[7]s
+  Postgres       %[8]s
   Logs           %[4]s/logs/
 
 Tenant %[3]s has two subscriptions: "Everything" takes all its events to
-%[7]s/hooks/all, "Lender only" takes those of the
-source lender to %[7]s/hooks/lender.
+%[6]s/hooks/all, "Lender only" takes those of the
+source lender to %[6]s/hooks/lender.
 
 Try:
 
-  publish a fact         bin/hub produce --brokers %[8]s --tenant %[3]s --source lender --event loan_application.approved
-  look into the topic    kcat -C -b %[8]s -t %[10]s.lender -o -1 -e -f '%%h\n%%s\n'
-  see what arrived       curl -s '%[7]s/requests?limit=1'
-  fail twice, then work  curl -X PUT %[7]s/script/hooks/all -d '{"answers":[{"status":500,"times":2},{"status":200}]}'
-  stay broken            curl -X PUT %[7]s/script/hooks/all -d '{"answers":[{"status":503}]}'
-  work again             curl -X DELETE %[7]s/script/hooks/all
-  read by pull           curl -s -H 'Authorization: Bearer %[2]s' '%[6]s?after_seq=0&limit=3'
+  publish a fact         bin/hub produce --brokers %[7]s --tenant %[3]s --source lender --event loan_application.approved
+  look into the topic    kcat -C -b %[7]s -t %[9]s.lender -o -1 -e -f '%%h\n%%s\n'
+  see what arrived       curl -s '%[6]s/requests?limit=1'
+  fail twice, then work  curl -X PUT %[6]s/script/hooks/all -d '{"answers":[{"status":500,"times":2},{"status":200}]}'
+  stay broken            curl -X PUT %[6]s/script/hooks/all -d '{"answers":[{"status":503}]}'
+  work again             curl -X DELETE %[6]s/script/hooks/all
+  ask the API            curl -s %[5]s -H 'Authorization: Bearer %[2]s' -H 'Content-Type: application/json' \
+                           -d '{"query":"{ deliveries(first: 3) { nodes { state attemptCount explanation event { eventType seq } } } }"}'
 
 A failed delivery is tried again within 5 seconds, then within 5 minutes, and so on;
 STREAMING_HUB_DEFAULT_RETRY_STEPS=0s,1s,2s,4s in the environment hastens that.
@@ -61,7 +61,7 @@ Ctrl-C stops everything; the next run finds its data again in %[4]s.
 
 func (sc *screen) ready(s *Stack) {
 	st := s.state
-	sc.line(readyText, st.ConsoleURL, st.TenantToken, st.TenantID, relative(s.o.StateDir), st.GraphQLURL, st.PullURL,
+	sc.line(readyText, st.ConsoleURL, st.TenantToken, st.TenantID, relative(s.o.StateDir), st.GraphQLURL,
 		st.ReceiverURL, st.KafkaBrokers, st.PostgresDSN, s.o.Prefixes.Topic)
 }
 

@@ -158,6 +158,7 @@ type ComplexityRoot struct {
 		Subject       func(childComplexity int) int
 		TenantID      func(childComplexity int) int
 		Time          func(childComplexity int) int
+		Verdicts      func(childComplexity int) int
 	}
 
 	EventBody struct {
@@ -227,6 +228,20 @@ type ComplexityRoot struct {
 		Cursor  func(childComplexity int) int
 		Missed  func(childComplexity int) int
 		Through func(childComplexity int) int
+	}
+
+	MatchClause struct {
+		Got    func(childComplexity int) int
+		Name   func(childComplexity int) int
+		Passed func(childComplexity int) int
+		Wanted func(childComplexity int) int
+	}
+
+	MatchVerdict struct {
+		Clauses           func(childComplexity int) int
+		EventSubscription func(childComplexity int) int
+		FailedClause      func(childComplexity int) int
+		Matched           func(childComplexity int) int
 	}
 
 	Mutation struct {
@@ -304,6 +319,7 @@ type DeliveryOutcomeResolver interface {
 type EventResolver interface {
 	Body(ctx context.Context, obj *model.Event) (*model.EventBody, error)
 	Deliveries(ctx context.Context, obj *model.Event, first int32, after *string) (*model.DeliveryConnection, error)
+	Verdicts(ctx context.Context, obj *model.Event) ([]*model.MatchVerdict, error)
 }
 type EventSubscriptionResolver interface {
 	Destination(ctx context.Context, obj *model.EventSubscription) (*model.Destination, error)
@@ -856,6 +872,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Event.Time(childComplexity), true
+	case "Event.verdicts":
+		if e.ComplexityRoot.Event.Verdicts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Event.Verdicts(childComplexity), true
 
 	case "EventBody.base64":
 		if e.ComplexityRoot.EventBody.Base64 == nil {
@@ -1117,6 +1139,56 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LiveGap.Through(childComplexity), true
+
+	case "MatchClause.got":
+		if e.ComplexityRoot.MatchClause.Got == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MatchClause.Got(childComplexity), true
+	case "MatchClause.name":
+		if e.ComplexityRoot.MatchClause.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MatchClause.Name(childComplexity), true
+	case "MatchClause.passed":
+		if e.ComplexityRoot.MatchClause.Passed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MatchClause.Passed(childComplexity), true
+	case "MatchClause.wanted":
+		if e.ComplexityRoot.MatchClause.Wanted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MatchClause.Wanted(childComplexity), true
+
+	case "MatchVerdict.clauses":
+		if e.ComplexityRoot.MatchVerdict.Clauses == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MatchVerdict.Clauses(childComplexity), true
+	case "MatchVerdict.eventSubscription":
+		if e.ComplexityRoot.MatchVerdict.EventSubscription == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MatchVerdict.EventSubscription(childComplexity), true
+	case "MatchVerdict.failedClause":
+		if e.ComplexityRoot.MatchVerdict.FailedClause == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MatchVerdict.FailedClause(childComplexity), true
+	case "MatchVerdict.matched":
+		if e.ComplexityRoot.MatchVerdict.Matched == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MatchVerdict.Matched(childComplexity), true
 
 	case "Mutation.createEventSubscription":
 		if e.ComplexityRoot.Mutation.CreateEventSubscription == nil {
@@ -1807,6 +1879,36 @@ type Event implements Node {
     "The ` + "`" + `endCursor` + "`" + ` of the page before."
     after: String
   ): DeliveryConnection!
+  """
+  Why it matches each of the tenant's newest 100 event subscriptions, or does not, clause by
+  clause. Judged now: a subscription that was made or changed since the event was stored may
+  match without having got a delivery.
+  """
+  verdicts: [MatchVerdict!]!
+}
+
+"Whether an event matches an event subscription."
+type MatchVerdict {
+  "The event subscription."
+  eventSubscription: EventSubscription!
+  "Whether all clauses hold."
+  matched: Boolean!
+  "The first clause that does not hold; null when all do."
+  failedClause: String
+  "All clauses in the order in which they are judged."
+  clauses: [MatchClause!]!
+}
+
+"One condition of a match."
+type MatchClause {
+  "Its name: ` + "`" + `tenant` + "`" + `, ` + "`" + `enabled` + "`" + `, ` + "`" + `verification` + "`" + `, ` + "`" + `origin` + "`" + `, ` + "`" + `event_type` + "`" + ` or ` + "`" + `schema_major` + "`" + `."
+  name: String!
+  "Whether it holds."
+  passed: Boolean!
+  "What the event subscription asks for."
+  wanted: String!
+  "What was found."
+  got: String!
 }
 
 "Events of a page."
@@ -2393,6 +2495,8 @@ func (ec *executionContext) childFields_Event(ctx context.Context, field graphql
 		return ec.fieldContext_Event_body(ctx, field)
 	case "deliveries":
 		return ec.fieldContext_Event_deliveries(ctx, field)
+	case "verdicts":
+		return ec.fieldContext_Event_verdicts(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Event", field.Name)
 }
@@ -2519,6 +2623,34 @@ func (ec *executionContext) childFields_KafkaPosition(ctx context.Context, field
 		return ec.fieldContext_KafkaPosition_offset(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type KafkaPosition", field.Name)
+}
+
+func (ec *executionContext) childFields_MatchClause(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_MatchClause_name(ctx, field)
+	case "passed":
+		return ec.fieldContext_MatchClause_passed(ctx, field)
+	case "wanted":
+		return ec.fieldContext_MatchClause_wanted(ctx, field)
+	case "got":
+		return ec.fieldContext_MatchClause_got(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MatchClause", field.Name)
+}
+
+func (ec *executionContext) childFields_MatchVerdict(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "eventSubscription":
+		return ec.fieldContext_MatchVerdict_eventSubscription(ctx, field)
+	case "matched":
+		return ec.fieldContext_MatchVerdict_matched(ctx, field)
+	case "failedClause":
+		return ec.fieldContext_MatchVerdict_failedClause(ctx, field)
+	case "clauses":
+		return ec.fieldContext_MatchVerdict_clauses(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MatchVerdict", field.Name)
 }
 
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5090,6 +5222,38 @@ func (ec *executionContext) fieldContext_Event_deliveries(ctx context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _Event_verdicts(ctx context.Context, field graphql.CollectedField, obj *model.Event) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Event_verdicts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Event().Verdicts(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.MatchVerdict) graphql.Marshaler {
+			return ec.marshalNMatchVerdict2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐMatchVerdictᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Event_verdicts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Event",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MatchVerdict(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _EventBody_text(ctx context.Context, field graphql.CollectedField, obj *model.EventBody) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6144,6 +6308,208 @@ func (ec *executionContext) _LiveGap_missed(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_LiveGap_missed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("LiveGap", field, false, false, "Int")
+}
+
+func (ec *executionContext) _MatchClause_name(ctx context.Context, field graphql.CollectedField, obj *model.MatchClause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MatchClause_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MatchClause_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MatchClause", field, false, false, "String")
+}
+
+func (ec *executionContext) _MatchClause_passed(ctx context.Context, field graphql.CollectedField, obj *model.MatchClause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MatchClause_passed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Passed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MatchClause_passed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MatchClause", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _MatchClause_wanted(ctx context.Context, field graphql.CollectedField, obj *model.MatchClause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MatchClause_wanted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Wanted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MatchClause_wanted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MatchClause", field, false, false, "String")
+}
+
+func (ec *executionContext) _MatchClause_got(ctx context.Context, field graphql.CollectedField, obj *model.MatchClause) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MatchClause_got(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Got, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MatchClause_got(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MatchClause", field, false, false, "String")
+}
+
+func (ec *executionContext) _MatchVerdict_eventSubscription(ctx context.Context, field graphql.CollectedField, obj *model.MatchVerdict) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MatchVerdict_eventSubscription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EventSubscription, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EventSubscription) graphql.Marshaler {
+			return ec.marshalNEventSubscription2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventSubscription(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MatchVerdict_eventSubscription(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MatchVerdict",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventSubscription(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _MatchVerdict_matched(ctx context.Context, field graphql.CollectedField, obj *model.MatchVerdict) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MatchVerdict_matched(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Matched, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MatchVerdict_matched(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MatchVerdict", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _MatchVerdict_failedClause(ctx context.Context, field graphql.CollectedField, obj *model.MatchVerdict) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MatchVerdict_failedClause(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailedClause, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MatchVerdict_failedClause(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MatchVerdict", field, false, false, "String")
+}
+
+func (ec *executionContext) _MatchVerdict_clauses(ctx context.Context, field graphql.CollectedField, obj *model.MatchVerdict) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MatchVerdict_clauses(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Clauses, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.MatchClause) graphql.Marshaler {
+			return ec.marshalNMatchClause2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐMatchClauseᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MatchVerdict_clauses(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MatchVerdict",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MatchClause(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Mutation_createEventSubscription(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -9451,6 +9817,12 @@ func (ec *executionContext) _Event(ctx context.Context, sel ast.SelectionSet, ob
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Event_deliveries(ctx, field, obj)
 				})
+		case "verdicts":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Event_verdicts(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -9912,6 +10284,102 @@ func (ec *executionContext) _LiveGap(ctx context.Context, sel ast.SelectionSet, 
 		case "missed":
 			out.Values[i] = ec._LiveGap_missed(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var matchClauseImplementors = []string{"MatchClause"}
+
+func (ec *executionContext) _MatchClause(ctx context.Context, sel ast.SelectionSet, obj *model.MatchClause) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, matchClauseImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MatchClause")
+		case "name":
+			out.Values[i] = ec._MatchClause_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "passed":
+			out.Values[i] = ec._MatchClause_passed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "wanted":
+			out.Values[i] = ec._MatchClause_wanted(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "got":
+			out.Values[i] = ec._MatchClause_got(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var matchVerdictImplementors = []string{"MatchVerdict"}
+
+func (ec *executionContext) _MatchVerdict(ctx context.Context, sel ast.SelectionSet, obj *model.MatchVerdict) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, matchVerdictImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MatchVerdict")
+		case "eventSubscription":
+			out.Values[i] = ec._MatchVerdict_eventSubscription(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "matched":
+			out.Values[i] = ec._MatchVerdict_matched(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failedClause":
+			out.Values[i] = ec._MatchVerdict_failedClause(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "clauses":
+			out.Values[i] = ec._MatchVerdict_clauses(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -11094,6 +11562,54 @@ func (ec *executionContext) marshalNKafkaPosition2ᚖgithubᚗcomᚋstreamingᚑ
 		return graphql.Null
 	}
 	return ec._KafkaPosition(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNMatchClause2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐMatchClauseᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.MatchClause) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMatchClause2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐMatchClause(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNMatchClause2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐMatchClause(ctx context.Context, sel ast.SelectionSet, v *model.MatchClause) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MatchClause!")
+		return graphql.Null
+	}
+	return ec._MatchClause(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNMatchVerdict2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐMatchVerdictᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.MatchVerdict) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMatchVerdict2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐMatchVerdict(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNMatchVerdict2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐMatchVerdict(ctx context.Context, sel ast.SelectionSet, v *model.MatchVerdict) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "MatchVerdict!")
+		return graphql.Null
+	}
+	return ec._MatchVerdict(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {

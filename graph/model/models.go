@@ -409,6 +409,30 @@ type LiveGap struct {
 
 func (LiveGap) IsDeliveryOutcomeItem() {}
 
+// One condition of a match.
+type MatchClause struct {
+	// Its name: `tenant`, `enabled`, `verification`, `origin`, `event_type` or `schema_major`.
+	Name string `json:"name"`
+	// Whether it holds.
+	Passed bool `json:"passed"`
+	// What the event subscription asks for.
+	Wanted string `json:"wanted"`
+	// What was found.
+	Got string `json:"got"`
+}
+
+// Whether an event matches an event subscription.
+type MatchVerdict struct {
+	// The event subscription.
+	EventSubscription *EventSubscription `json:"eventSubscription"`
+	// Whether all clauses hold.
+	Matched bool `json:"matched"`
+	// The first clause that does not hold; null when all do.
+	FailedClause *string `json:"failedClause,omitempty"`
+	// All clauses in the order in which they are judged.
+	Clauses []*MatchClause `json:"clauses"`
+}
+
 // Where a page stands in its list.
 type PageInfo struct {
 	// Whether more may follow; the next page can still be empty.

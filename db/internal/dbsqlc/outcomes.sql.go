@@ -128,7 +128,7 @@ FROM ROWS FROM (
   unnest($4::integer[]), unnest($5::integer[]), unnest($6::timestamptz[])
 ) AS o(id, lease_token, next_at, number, run_attempts, started_at)
 WHERE q.id = o.id AND q.lease_token = o.lease_token
-RETURNING q.id
+RETURNING q.id, o.lease_token::bigint AS lease_token
 `
 
 type RescheduleQueueParams struct {
@@ -140,8 +140,13 @@ type RescheduleQueueParams struct {
 	StartedAts  []time.Time
 }
 
+type RescheduleQueueRow struct {
+	ID         hub.ID
+	LeaseToken int64
+}
+
 // RescheduleQueue puts rows back for their next attempt.
-func (q *Queries) RescheduleQueue(ctx context.Context, db DBTX, arg RescheduleQueueParams) ([]hub.ID, error) {
+func (q *Queries) RescheduleQueue(ctx context.Context, db DBTX, arg RescheduleQueueParams) ([]RescheduleQueueRow, error) {
 	rows, err := db.Query(ctx, RescheduleQueue,
 		arg.Ids,
 		arg.LeaseTokens,
@@ -154,13 +159,13 @@ func (q *Queries) RescheduleQueue(ctx context.Context, db DBTX, arg RescheduleQu
 		return nil, err
 	}
 	defer rows.Close()
-	var items []hub.ID
+	var items []RescheduleQueueRow
 	for rows.Next() {
-		var id hub.ID
-		if err := rows.Scan(&id); err != nil {
+		var i RescheduleQueueRow
+		if err := rows.Scan(&i.ID, &i.LeaseToken); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -173,7 +178,7 @@ const SettleQueue = `-- name: SettleQueue :many
 DELETE FROM delivery_queue q
 USING ROWS FROM (unnest($1::uuid[]), unnest($2::bigint[])) AS o(id, lease_token)
 WHERE q.id = o.id AND q.lease_token = o.lease_token
-RETURNING q.id
+RETURNING q.id, o.lease_token::bigint AS lease_token
 `
 
 type SettleQueueParams struct {
@@ -181,24 +186,29 @@ type SettleQueueParams struct {
 	LeaseTokens []int64
 }
 
+type SettleQueueRow struct {
+	ID         hub.ID
+	LeaseToken int64
+}
+
 // Outcomes: one transaction per flush, in two round trips. First the queue
 // rows go or move on, only where the lease token still holds; then history and
 // feed are written for those rows.
 // SettleQueue removes the rows of deliveries that are finished. The session's
 // settings make it one look-up by key for each.
-func (q *Queries) SettleQueue(ctx context.Context, db DBTX, arg SettleQueueParams) ([]hub.ID, error) {
+func (q *Queries) SettleQueue(ctx context.Context, db DBTX, arg SettleQueueParams) ([]SettleQueueRow, error) {
 	rows, err := db.Query(ctx, SettleQueue, arg.Ids, arg.LeaseTokens)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []hub.ID
+	var items []SettleQueueRow
 	for rows.Next() {
-		var id hub.ID
-		if err := rows.Scan(&id); err != nil {
+		var i SettleQueueRow
+		if err := rows.Scan(&i.ID, &i.LeaseToken); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
