@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -115,31 +114,9 @@ func (d *DB) addSubscriptions(ctx context.Context, tx pgx.Tx, names []string, co
 	if err != nil {
 		return err
 	}
-	for _, r := range subs {
-		c := configs[hub.TenantID(r.TenantID)]
-		s := hub.EventSubscription{
-			ID: hub.SubscriptionID{ID: r.ID}, Tenant: c.Tenant, Name: r.Name, Description: r.Description,
-			CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Version: r.Version,
-			EventTypes: r.EventTypes, SchemaMajor: r.SchemaMajor,
-			Destination: hub.DestinationID{ID: r.DestinationID}, Kind: hub.SinkKind(r.Kind),
-			Enabled: r.Enabled, DisabledReason: r.DisabledReason,
-			VerificationState: hub.VerificationState(r.VerificationState), VerificationError: r.VerificationError,
-			Timeout: time.Duration(r.TimeoutMs) * time.Millisecond,
-		}
-		if r.Origin != nil {
-			s.Origin = *r.Origin
-		}
-		if r.DisabledBy != nil {
-			s.DisabledBy = hub.DisabledBy(*r.DisabledBy)
-		}
-		if r.DisabledAt != nil {
-			s.DisabledAt = *r.DisabledAt
-		}
-		if err := json.Unmarshal(r.RetryPolicy, &s.RetryPolicy); err != nil {
-			// Delivery never fails for a bad policy: the zero one is the CURVE.
-			s.RetryPolicy = hub.RetryPolicy{}
-		}
-		c.Subscriptions = append(c.Subscriptions, s)
+	for i := range subs {
+		c := configs[hub.TenantID(subs[i].TenantID)]
+		c.Subscriptions = append(c.Subscriptions, subscriptionOf(&subs[i]))
 	}
 	return nil
 }

@@ -49,10 +49,10 @@ const (
 	maxBatchBytes = 8 << 20
 	// A partition's queue pauses its fetches above the first mark and resumes
 	// them below the second.
-	pauseAboveBytes, resumeBelowBytes     = 4 << 20, 1 << 20
-	pauseAboveRecords, resumeBelowRecords = 8000, 2000
+	pauseAboveBytes, resumeBelowBytes     = 2 << 20, 1 << 20
+	pauseAboveRecords, resumeBelowRecords = 4000, 1000
 	// maxQueuedBytes bounds all queues together: beyond it nothing is polled.
-	maxQueuedBytes = 64 << 20
+	maxQueuedBytes = 12 << 20
 )
 
 // Inbox stores batches.
@@ -168,8 +168,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 		// New topics are found within seconds instead of five minutes.
 		kgo.MetadataMaxAge(10*time.Second),
 		kgo.MetadataMinAge(250*time.Millisecond),
-		kgo.FetchMaxBytes(16<<20),
-		kgo.FetchMaxPartitionBytes(4<<20),
+		kgo.FetchMaxBytes(8<<20),
+		kgo.FetchMaxPartitionBytes(2<<20),
 		kgo.FetchMaxWait(time.Second),
 	)...)
 	if err != nil {

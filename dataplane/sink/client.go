@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/address"
 )
 
@@ -38,8 +39,11 @@ type Config struct {
 func newTransport(c Config) *http.Transport {
 	g := newGuard(c.Policy)
 	return &http.Transport{
-		DialContext:            g.dial,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		DialContext:     g.dial,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+		// The transport goes on with a handshake whose attempt has ended, for the
+		// next one to use: without a bound a mute receiver would collect them.
+		TLSHandshakeTimeout:    hub.MaxTimeout,
 		DisableCompression:     true, // the body is recorded as it came
 		MaxResponseHeaderBytes: maxResponseHeaderBytes,
 		MaxIdleConns:           4096,

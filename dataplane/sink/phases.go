@@ -76,7 +76,11 @@ func (p *phases) trace() *httptrace.ClientTrace {
 			p.phase, p.remoteIP = hub.PhaseRequest, hostOf(info.Conn.RemoteAddr())
 			p.mu.Unlock()
 		},
-		WroteRequest: func(httptrace.WroteRequestInfo) { p.enter(hub.PhaseAnswer) },
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				p.enter(hub.PhaseAnswer)
+			}
+		},
 		GotFirstResponseByte: func() {
 			p.mu.Lock()
 			p.phase, p.timings.FirstByte = hub.PhaseAnswer, p.micros(p.started)

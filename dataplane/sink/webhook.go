@@ -160,8 +160,9 @@ func (w *Webhook) read(res *http.Response) hub.Answer {
 	}
 	var body bytes.Buffer
 	_, _ = io.Copy(&body, io.LimitReader(res.Body, maxBodyRead))
-	a.Truncated = body.Len() > maxSnippet || res.ContentLength > int64(body.Len())
-	a.Snippet = storable(body.String(), maxSnippet)
+	text := storable(body.String(), 3*maxBodyRead) // whole: a replacement has three bytes
+	a.Snippet = cutText(text, maxSnippet)
+	a.Truncated = body.Len() > maxSnippet || len(text) > len(a.Snippet) || res.ContentLength > int64(body.Len())
 	return a
 }
 
