@@ -95,7 +95,7 @@ func newRig(ctx context.Context, o options, receiverArgs ...string) (r *rig, err
 	}()
 	settings := map[string]string{
 		"fsync": "on", "synchronous_commit": "on", "shared_buffers": "2GB", "max_wal_size": "8GB",
-		"checkpoint_timeout": "15min", "wal_compression": "off", "autovacuum_naptime": "5s",
+		"checkpoint_timeout": "15min", "wal_init_zero": "off", "autovacuum_naptime": "5s",
 		"max_connections": "100",
 	}
 	if o.statements {

@@ -83,11 +83,8 @@ func (d *DB) addDestinations(ctx context.Context, tx pgx.Tx, names []string, con
 		return err
 	}
 	for _, r := range dests {
-		c := configs[hub.TenantID(r.TenantID)]
-		id := hub.DestinationID{ID: r.ID}
-		c.Destinations[id] = DestinationConfig{Destination: hub.Destination{
-			ID: id, Tenant: c.Tenant, Kind: hub.SinkKind(r.Kind), URL: r.Url, CreatedAt: r.CreatedAt,
-		}}
+		d := destinationOf(r)
+		configs[d.Tenant].Destinations[d.ID] = DestinationConfig{Destination: d}
 	}
 	secrets, err := d.queries.SecretsOfTenants(ctx, tx, names)
 	if err != nil {

@@ -57,6 +57,7 @@ func (l *lookout) pace() {
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
 	measured := float64(l.pool.finished) / elapsed
+	l.pool.paced = l.pool.paced || l.pool.finished > 0
 	l.pool.finished = 0
 	l.pool.pace += (measured - l.pool.pace) / 2
 	l.pool.room = Room(l.pool.deps.Workers, l.pool.pace)

@@ -104,6 +104,7 @@ type Pool struct {
 	adds     uint64
 	room     int
 	pace     float64 // deliveries finished per second, lately
+	paced    bool    // some were finished: the pace is known
 	held     int
 	bytes    int
 	finished int // since the claim loop last looked
@@ -195,8 +196,8 @@ func (p *Pool) AwaitRoom(ctx context.Context, n int) {
 	defer tick.Stop()
 	for {
 		p.mu.Lock()
-		free := p.backlog.len() == 0 && p.held+n <= p.room
-		slow := p.pace*maxYield.Seconds() < float64(n)
+		free := p.backlog.len() == 0 && (p.held == 0 || p.held+n <= p.room)
+		slow := p.paced && p.pace*maxYield.Seconds() < float64(n)
 		p.mu.Unlock()
 		if free || slow {
 			return
