@@ -46,6 +46,20 @@ type Attempt struct {
 	Detail []byte
 }
 
+type AuditLog struct {
+	ID hub.ID
+	// The tenant it concerns; null for the platform.
+	TenantID *string
+	// The API token; null for the hub itself.
+	ActorID   *hub.ID
+	ActorName string
+	Action    string
+	// Global id of what was acted on, or a filter in words.
+	Object string
+	Before []byte
+	After  []byte
+}
+
 // Birth rows, inserted once. The id holds the time.
 type Delivery struct {
 	ID             hub.ID
@@ -105,6 +119,25 @@ type DestinationSecret struct {
 	CreatedAt     time.Time
 	// End of a rotation's overlap; null for the current secret.
 	NotAfter *time.Time
+}
+
+type DlqObservation struct {
+	ID hub.ID
+	// As the record claims it, if it names a possible one.
+	TenantID       *string
+	Writer         string
+	Topic          string
+	KafkaPartition int32
+	KafkaOffset    int64
+	SourceTopic    *string
+	ErrorClass     *string
+	CauseKind      *string
+	ObservedAt     time.Time
+	// The ce- attributes found and the x-lerian-dlq- headers; the error message in it may hold personal data.
+	Detail []byte
+	// The first part of the value; body_bytes is its whole size.
+	Body      []byte
+	BodyBytes int32
 }
 
 type Event struct {
@@ -182,6 +215,12 @@ type QuarantinedRecord struct {
 	Body       []byte
 	BodyBytes  int32
 	ReceivedAt time.Time
+	// An operator asked for it to be judged again; null when nothing is asked.
+	ReadmitRequestedAt *time.Time
+	// When it was accepted after all; it stays in this table as history.
+	ReadmittedAt *time.Time
+	// What the last re-admission came to: accepted, duplicate, skipped, or the reason of the new quarantine.
+	ReadmitResult *string
 }
 
 type TenantCounter struct {

@@ -1,0 +1,46 @@
+package dispatch
+
+import (
+	"cmp"
+	"testing"
+	"time"
+)
+
+func TestPool_AwaitRoom(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		n       int
+		paced   bool
+		pace    float64
+		held    int
+		backlog bool
+		want    time.Duration
+	}{
+		{name: "returns_at_once_with_room", n: 20, paced: true, pace: 1e6, held: 12},
+		{name: "returns_at_once_while_nothing_is_held_however_large_the_batch"},
+		{name: "does_not_wait_for_slow_destinations", paced: true, held: 32},
+		{name: "waits_while_the_pace_is_unknown_but_not_long", held: 32, want: maxYield},
+		{name: "waits_for_fast_workers_but_not_long", paced: true, pace: 1e6, held: 32, want: maxYield},
+		{name: "waits_for_the_backlog_but_not_long", paced: true, pace: 1e6, backlog: true, want: maxYield},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			bubble(t, 1, nil, func(r *rig) {
+				r.queue.away = true // nobody claims the backlog
+				r.pool.mu.Lock()
+				r.pool.paced, r.pool.pace, r.pool.held = row.paced, row.pace, row.held
+				if row.backlog {
+					r.pool.addBacklog(r.lanes[0])
+				}
+				r.pool.mu.Unlock()
+				begun := time.Now()
+				r.pool.AwaitRoom(r.Context(), cmp.Or(row.n, 100))
+				if took := time.Since(begun); took != row.want {
+					t.Errorf("it took %s, want %s", took, row.want)
+				}
+				r.pool.mu.Lock()
+				r.pool.held = 0
+				r.pool.mu.Unlock()
+			})
+		})
+	}
+}

@@ -1,0 +1,231 @@
+package dispatch
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/streaming-hub/streaming-hub/dataplane/sink"
+	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/secret"
+)
+
+// scripted is a sink that does what a test says.
+type scripted struct {
+	mu      sync.Mutex
+	sent    []sent
+	running map[hub.DestinationID]int
+	most    map[hub.DestinationID]int // attempts of a destination at once
+	do      func(ctx context.Context, job sink.Job) hub.Failure
+}
+
+type sent struct {
+	id     hub.DeliveryID
+	number int32
+	at     time.Time
+}
+
+func (s *scripted) Attempt(ctx context.Context, job sink.Job) hub.Attempt {
+	started := time.Now()
+	dest := job.Delivery.Destination
+	s.mu.Lock()
+	s.sent = append(s.sent, sent{job.Delivery.ID, job.Number, started})
+	s.running[dest]++
+	s.most[dest] = max(s.most[dest], s.running[dest])
+	s.mu.Unlock()
+	a := hub.Attempt{ID: job.AttemptID, Number: job.Number, Started: started, Answer: hub.Answer{Status: 200}}
+	if s.do != nil {
+		a.Failure = s.do(ctx, job)
+	}
+	s.mu.Lock()
+	s.running[dest]--
+	s.mu.Unlock()
+	return a
+}
+
+// configStore is a tenant's configuration that tests change.
+type configStore struct {
+	mu     sync.Mutex
+	config db.TenantConfig
+}
+
+func (s *configStore) change(do func(c *db.TenantConfig)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.config.Version++
+	do(&s.config)
+}
+
+func (s *configStore) TenantConfigs(_ context.Context, ids []hub.TenantID) (map[hub.TenantID]*db.TenantConfig, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.config
+	c.Tenant = ids[0]
+	c.Subscriptions = slices.Clone(c.Subscriptions)
+	return map[hub.TenantID]*db.TenantConfig{ids[0]: &c}, nil
+}
+
+func (s *configStore) ConfigVersions(_ context.Context, ids []hub.TenantID) (map[hub.TenantID]int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return map[hub.TenantID]int64{ids[0]: s.config.Version}, nil
+}
+
+// rig is a pool in a bubble of fake time, with everything around it.
+type rig struct {
+	*testing.T
+	pool  *Pool
+	queue *memoryQueue
+	sink  *scripted
+	store *configStore
+	lanes []db.Lane // one subscription each
+	subs  map[db.Lane]hub.SubscriptionID
+
+	stop func() // asks the pool to stop
+	done chan struct{}
+	hard func() // ends what still works
+}
+
+func newID() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+
+// bubble runs a test of a pool with so many destinations; change adapts it
+// before it is made. Run is not started.
+func bubble(t *testing.T, destinations int, change func(r *rig, d *Deps), test func(r *rig)) {
+	synctest.Test(t, func(t *testing.T) {
+		keyring, err := secret.ParseKeyring("k:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &rig{
+			T: t, queue: &memoryQueue{rows: map[hub.DeliveryID]*queueRow{}}, subs: map[db.Lane]hub.SubscriptionID{},
+			sink: &scripted{running: map[hub.DestinationID]int{}, most: map[hub.DestinationID]int{}},
+		}
+		r.store = &configStore{config: db.TenantConfig{Version: 1, Destinations: map[hub.DestinationID]db.DestinationConfig{}}}
+		for range destinations {
+			dest, sub, binding := hub.DestinationID{ID: newID()}, hub.SubscriptionID{ID: newID()}, secret.Binding{Tenant: "acme", Row: newID(), Version: 1}
+			_, key := secret.NewSigning(rand.Reader)
+			sealed, err := keyring.Seal(rand.Reader, key, binding)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.store.config.Destinations[dest] = db.DestinationConfig{
+				Destination: hub.Destination{ID: dest, Tenant: "acme", Kind: hub.SinkWebhook, URL: "https://example.com/"},
+				Secrets:     []db.SealedSecret{{Sealed: sealed, Binding: binding}},
+			}
+			r.store.config.Subscriptions = append(r.store.config.Subscriptions, hub.EventSubscription{
+				ID: sub, Tenant: "acme", Destination: dest, Kind: hub.SinkWebhook, Enabled: true,
+				VerificationState: hub.VerificationActive, EventTypes: []string{"*"}, Timeout: hub.DefaultTimeout,
+			})
+			lane := db.Lane{Tenant: "acme", Destination: dest}
+			r.lanes = append(r.lanes, lane)
+			r.subs[lane] = sub
+		}
+		tenants := snapshot.New(snapshot.Deps{Store: r.store, Keyring: keyring, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		var token int64
+		var tokens sync.Mutex
+		deps := Deps{
+			Queue: r.queue, Sink: r.sink, Tenants: tenants, Workers: 8, Now: time.Now, Random: rand.Reader,
+			Token: func() int64 {
+				tokens.Lock()
+				defer tokens.Unlock()
+				token++
+				return token
+			},
+			Jitter:  func() float64 { return math.Nextafter(1, 0) },
+			Metrics: NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
+		}
+		if change != nil {
+			change(r, &deps)
+		}
+		r.pool = NewPool(deps)
+		ctx, stop := context.WithCancel(t.Context())
+		hard, endHard := context.WithCancel(t.Context())
+		r.stop, r.hard, r.done = stop, endHard, make(chan struct{})
+		started := make(chan struct{})
+		go func() {
+			defer close(r.done)
+			refreshing := make(chan struct{})
+			go func() {
+				defer close(refreshing)
+				_ = tenants.Run(ctx)
+			}()
+			close(started)
+			if err := r.pool.Run(ctx, hard); err != nil {
+				t.Error(err)
+			}
+			<-refreshing
+		}()
+		<-started
+		synctest.Wait()
+		defer func() {
+			stop()
+			endHard()
+			<-r.done
+		}()
+		test(r)
+	})
+}
+
+// deliveries makes n new ones of a lane.
+func (r *rig) deliveries(lane, n int) []db.NewDelivery {
+	list := make([]db.NewDelivery, n)
+	for i := range list {
+		l := r.lanes[lane]
+		list[i].Delivery = hub.Delivery{
+			ID: hub.DeliveryID{ID: newID()}, Event: hub.EventID{ID: newID()}, Tenant: l.Tenant, Destination: l.Destination,
+			Subscription: r.subs[l], Run: 1, ReceivedAt: time.Now(), DueAt: time.Now(), BodyBytes: 10,
+		}
+	}
+	return list
+}
+
+// ingest brings deliveries in as the consumer does.
+func (r *rig) ingest(list []db.NewDelivery) {
+	leasedAt := time.Now()
+	r.pool.Reserve(list)
+	r.queue.insert(list, r.pool.Lease())
+	events := map[hub.EventID]*hub.Event{}
+	for _, d := range list {
+		events[d.Delivery.Event] = &hub.Event{ID: d.Delivery.Event, ResourceType: "loan", EventType: "approved", Source: "lender"}
+	}
+	r.pool.Submit(list, events, leasedAt)
+}
+
+// after lets fake time pass.
+func (r *rig) after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// wantSettled says whether each delivery was attempted and recorded once, and
+// nothing is held any more.
+func (r *rig) wantSettled(n int) {
+	r.Helper()
+	r.queue.mu.Lock()
+	defer r.queue.mu.Unlock()
+	ids := map[hub.DeliveryID]int{}
+	for _, s := range r.sink.sent {
+		ids[s.id]++
+	}
+	for id, times := range ids {
+		if times != 1 {
+			r.Errorf("%s was sent %d times", id, times)
+		}
+	}
+	if len(ids) != n || len(r.queue.recorded) != n || r.queue.lost != 0 || len(r.queue.rows) != 0 {
+		r.Errorf("%d sent, %d recorded, %d lost, %d left, want %d of the first two", len(ids), len(r.queue.recorded), r.queue.lost, len(r.queue.rows), n)
+	}
+	if held, _ := r.pool.Held(); held != 0 || r.pool.bytes != 0 {
+		r.Errorf("the pool still holds %d deliveries of %d bytes", held, r.pool.bytes)
+	}
+}

@@ -1,0 +1,113 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/hub"
+)
+
+func TestPool_stop(t *testing.T) {
+	t.Run("waiting_ones_go_back_and_running_ones_end", func(t *testing.T) {
+		bubble(t, 2, func(r *rig, _ *Deps) { r.sink.do = sleeping(10 * time.Second) }, func(r *rig) {
+			r.ingest(r.deliveries(0, 10))
+			r.ingest(r.deliveries(1, 10))
+			r.after(time.Second)
+			r.stop()
+			r.after(0)
+			if len(r.queue.released) != 12 {
+				t.Errorf("%d leases were given back at once, want 12", len(r.queue.released))
+			}
+			select {
+			case <-r.done:
+				t.Fatal("Run returned with attempts under way")
+			default:
+			}
+			// What ingest still brings is not kept either.
+			late := r.deliveries(0, 1)
+			r.pool.Reserve(late)
+			if late[0].LeaseToken != 0 {
+				t.Error("a stopping pool reserved a delivery")
+			}
+			stopped := time.Now()
+			<-r.done
+			if took := time.Since(stopped); took != 9*time.Second {
+				t.Errorf("Run returned %s after the stop, the attempts had 9 s to go", took)
+			}
+			if len(r.queue.recorded) != 8 || len(r.sink.sent) != 8 {
+				t.Errorf("%d sent, %d recorded, want the 8 that were under way", len(r.sink.sent), len(r.queue.recorded))
+			}
+			for _, row := range r.queue.rows {
+				if row.token != 0 {
+					t.Error("a lease was left behind")
+				}
+			}
+		})
+	})
+	t.Run("reserved_before_and_stored_after_goes_back", func(t *testing.T) {
+		bubble(t, 1, nil, func(r *rig) {
+			list := r.deliveries(0, 3)
+			r.pool.Reserve(list)
+			r.queue.insert(list, r.pool.Lease())
+			r.stop()
+			r.after(0)
+			r.pool.Submit(list, nil, time.Now())
+			r.after(0)
+			if len(r.queue.released) != 3 || len(r.sink.sent) != 0 {
+				t.Errorf("%d released, %d sent", len(r.queue.released), len(r.sink.sent))
+			}
+		})
+	})
+	t.Run("hard_end_records_nothing_of_what_it_cut_off", func(t *testing.T) {
+		bubble(t, 1, func(r *rig, _ *Deps) { r.sink.do = sleeping(10 * time.Second) }, func(r *rig) {
+			r.ingest(r.deliveries(0, 2))
+			r.after(time.Second)
+			r.stop()
+			r.hard()
+			<-r.done
+			if len(r.queue.recorded) != 0 || len(r.queue.rows) != 2 {
+				t.Errorf("%d recorded, %d left", len(r.queue.recorded), len(r.queue.rows))
+			}
+			for _, row := range r.queue.rows {
+				if row.delivery.Attempts != 0 || row.token == 0 {
+					t.Errorf("row = %+v, want it to wait for the end of its lease", row)
+				}
+			}
+		})
+	})
+	t.Run("outcomes_that_cannot_be_written_do_not_hold_it_past_the_hard_end", func(t *testing.T) {
+		bubble(t, 1, nil, func(r *rig) {
+			r.queue.away = true
+			r.ingest(r.deliveries(0, 2))
+			r.after(time.Second)
+			r.stop()
+			r.after(time.Minute)
+			select {
+			case <-r.done:
+				t.Fatal("it gave up before the hard end")
+			default:
+			}
+			r.hard()
+			<-r.done
+		})
+	})
+}
+
+func TestPool_while_the_database_is_away(t *testing.T) {
+	bubble(t, 4, func(_ *rig, d *Deps) { d.Unwritten = 5 }, func(r *rig) {
+		r.queue.away = true
+		var all []db.NewDelivery
+		for lane := range 4 {
+			all = append(all, r.deliveries(lane, 5)...)
+		}
+		r.ingest(all)
+		r.after(20 * time.Second)
+		if got := len(r.sink.sent); got != 5 {
+			t.Errorf("%d requests were sent that nobody can record, want no more than 5", got)
+		}
+		r.queue.away = false
+		r.after(10 * time.Second)
+		r.wantSettled(20)
+	})
+}
