@@ -99,11 +99,12 @@ func Run(ctx context.Context, c Config) error {
 		Metrics: dispatch.NewMetrics(registry), Log: c.Log,
 	})
 	consumer := ingest.NewConsumer(ingest.Deps{
-		Kafka: c.Kafka, Group: c.Group, Rules: c.Rules, Inbox: inboxDB, Tenants: tenants, Pool: ingestPool(c, pool),
+		Kafka: c.Kafka, Group: c.Group, Rules: c.Rules, Inbox: inboxDB, Ledger: configDB, Tenants: tenants, Pool: ingestPool(c, pool),
 		BatchRecords: c.BatchRecords, Writers: ingestWriters,
 		Now: time.Now, Random: rand.Reader, Jitter: mathrand.Float64,
 		Metrics: ingest.NewMetrics(registry), Log: c.Log,
 	})
+	registry.MustRegister(consumer) // its partitions' lag
 	keeper := upkeep.New(configDB, registry, c.Log)
 	server := newServer(c, registry, keeper, consumer, pool)
 
@@ -117,7 +118,7 @@ func Run(ctx context.Context, c Config) error {
 	serverDone := make(chan error, 1)
 	go func() { serverDone <- server.run(serving) }()
 
-	err = work(ctx, hard, c, keeper, tenants, consumer, pool)
+	err = work(ctx, hard, c, keeper, tenants, consumer, pool, configDB)
 	stopServing()
 	if serveErr := <-serverDone; err == nil {
 		err = serveErr
@@ -125,7 +126,7 @@ func Run(ctx context.Context, c Config) error {
 	return err
 }
 
-func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *snapshot.Cache, consumer *ingest.Consumer, pool *dispatch.Pool) error {
+func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *snapshot.Cache, consumer *ingest.Consumer, pool *dispatch.Pool, quarantine ingest.Quarantine) error {
 	if err := keeper.AwaitSchema(ctx); err != nil {
 		return nil // asked to stop while waiting
 	}
@@ -135,6 +136,7 @@ func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *s
 	g.Go(func() error { return tenants.Run(ctx) })
 	if c.Ingest {
 		g.Go(func() error { return consumer.Run(ctx) })
+		g.Go(func() error { return consumer.Readmit(ctx, quarantine) })
 	}
 	if c.Deliver {
 		g.Go(func() error { return pool.Run(ctx, hard) })

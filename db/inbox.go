@@ -45,6 +45,25 @@ type IngestWrites struct {
 	Deliveries []NewDelivery
 	Lease      time.Duration // of the deliveries born claimed
 	Quarantine []QuarantinedRecord
+	// Progress says how far the partition is stored with this batch; nil for
+	// records that do not come from Kafka just now.
+	Progress *Progress
+	// Readmitted settles quarantined records that were judged again.
+	Readmitted []Readmitted
+}
+
+// Progress is how far a Kafka partition is stored: every offset below Next.
+type Progress struct {
+	Topic     hub.ID // Kafka's id of the topic
+	Partition int32
+	Next      int64
+}
+
+// Readmitted is what came of a quarantined record that was judged again:
+// accepted, duplicate, skipped, or the reason why it stays.
+type Readmitted struct {
+	ID     hub.ID
+	Result string
 }
 
 // EventKey makes an event, or a quarantined record, unique.
@@ -191,6 +210,18 @@ func (d *DB) writeIngest(ctx context.Context, conn *pgx.Conn, w IngestWrites) er
 	}
 	if len(w.Quarantine) > 0 {
 		if err := d.queries.InsertQuarantinedRecords(ctx, p, quarantineParams(w)); err != nil {
+			return err
+		}
+	}
+	if w.Progress != nil {
+		if err := d.queries.AdvanceProgress(ctx, p, dbsqlc.AdvanceProgressParams{
+			TopicID: w.Progress.Topic, KafkaPartition: w.Progress.Partition, Topic: w.Record.Topic, NextOffset: w.Progress.Next,
+		}); err != nil {
+			return err
+		}
+	}
+	if len(w.Readmitted) > 0 {
+		if err := d.queries.SettleReadmission(ctx, p, readmitParams(w)); err != nil {
 			return err
 		}
 	}

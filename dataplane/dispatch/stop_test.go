@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/db"
-	"github.com/streaming-hub/streaming-hub/hub"
 )
 
 func TestPool_stop(t *testing.T) {

@@ -60,6 +60,11 @@ type Inbox interface {
 	Ingest(ctx context.Context, b db.IngestBatch, plan func(context.Context, db.IngestState) (db.IngestWrites, error)) error
 }
 
+// Ledger knows how far Postgres holds each partition.
+type Ledger interface {
+	StoredUpTo(ctx context.Context, partitions []db.Progress) (map[db.Progress]int64, error)
+}
+
 // Pool takes new deliveries straight to the workers of this process.
 type Pool interface {
 	// Reserve says which deliveries may be born claimed by giving them a lease
@@ -82,6 +87,7 @@ type Deps struct {
 	Group        string
 	Rules        wire.Rules
 	Inbox        Inbox
+	Ledger       Ledger
 	Tenants      *snapshot.Cache
 	Pool         Pool
 	BatchRecords int // records per transaction, 500 by default
@@ -216,7 +222,7 @@ func (c *Consumer) handOver(client *kgo.Client, topicID [16]byte, fp kgo.FetchPa
 	if p == nil {
 		return // revoked meanwhile; the next owner reads it
 	}
-	if p.push(topicID, fp.Records) {
+	if p.push(topicID, fp.Records, fp.HighWatermark) {
 		client.PauseFetchPartitions(map[string][]int32{p.topic: {p.id}})
 	}
 }
@@ -332,15 +338,44 @@ func (c *Consumer) commitLoop(ctx context.Context, client *kgo.Client) {
 }
 
 // commit sends the marks of partitions that moved since their last commit.
+// Each mark is first held against what Postgres says it has stored: an offset
+// ahead of that would lose records, so it is not committed, and it is counted.
 func (c *Consumer) commit(ctx context.Context, client *kgo.Client, partitions []*partition) {
-	offsets := map[string]map[int32]kgo.EpochOffset{}
+	type move struct {
+		p    *partition
+		mark kgo.EpochOffset
+	}
+	var moves []move
+	var asked []db.Progress
 	for _, p := range partitions {
-		if mark, moved := p.uncommitted(); moved {
-			if offsets[p.topic] == nil {
-				offsets[p.topic] = map[int32]kgo.EpochOffset{}
-			}
-			offsets[p.topic][p.id] = mark
+		if mark, topicID, moved := p.uncommitted(); moved {
+			moves = append(moves, move{p, mark})
+			asked = append(asked, db.Progress{Topic: hub.ID(topicID), Partition: p.id})
 		}
+	}
+	if len(moves) == 0 {
+		return
+	}
+	stored, err := c.deps.Ledger.StoredUpTo(ctx, asked)
+	if err != nil {
+		if ctx.Err() == nil {
+			c.deps.Log.Warn("cannot check offsets before their commit; trying again", "error", err)
+		}
+		return
+	}
+	offsets := map[string]map[int32]kgo.EpochOffset{}
+	for i, m := range moves {
+		p, mark := m.p, m.mark
+		if have := stored[asked[i]]; mark.Offset > have {
+			c.deps.Metrics.CommitsAhead.Inc()
+			c.deps.Log.Error("an offset is ahead of what Postgres holds; it is not committed",
+				"topic", p.topic, "partition", p.id, "offset", mark.Offset, "stored", have)
+			continue
+		}
+		if offsets[p.topic] == nil {
+			offsets[p.topic] = map[int32]kgo.EpochOffset{}
+		}
+		offsets[p.topic][p.id] = mark
 	}
 	if len(offsets) == 0 {
 		return

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ type Metrics struct {
 	BatchDuration prometheus.Histogram
 	BatchErrors   prometheus.Counter
 	FetchErrors   prometheus.Counter
+	CommitsAhead  prometheus.Counter
 }
 
 // NewMetrics registers the metrics.
@@ -23,7 +25,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		Records: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "streaming_hub_ingest_records_total",
-			Help: "Kafka records by where they ended: accepted, duplicate, skipped, quarantined, known_quarantined.",
+			Help: "Records by where they ended: accepted, duplicate, skipped, quarantined, known_quarantined.",
 		}, []string{"place"}),
 		Quarantined: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "streaming_hub_ingest_quarantined_total",
@@ -48,7 +50,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "streaming_hub_ingest_fetch_errors_total", Help: "Errors from Kafka while fetching.",
 		}),
 	}
-	r.MustRegister(m.Records, m.Quarantined, m.Unmatched, m.BatchSize, m.BatchDuration, m.BatchErrors, m.FetchErrors)
+	m.CommitsAhead = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "streaming_hub_ingest_commits_ahead_total",
+		Help: "Offsets that were about to be committed ahead of what Postgres holds. Anything but 0 is a defect.",
+	})
+	r.MustRegister(m.CommitsAhead, m.Records, m.Quarantined, m.Unmatched, m.BatchSize, m.BatchDuration, m.BatchErrors, m.FetchErrors)
 	return m
 }
 
@@ -67,4 +73,21 @@ func (m *Metrics) batch(c Counts, records int, took time.Duration) {
 	m.Unmatched.Add(float64(c.Unmatched))
 	m.BatchSize.Observe(float64(records))
 	m.BatchDuration.Observe(took.Seconds())
+}
+
+// lagDesc is the only metric with a label per topic: their number is the
+// number of producing applications.
+var lagDesc = prometheus.NewDesc("streaming_hub_ingest_lag_records",
+	"Records that are in a partition of this process and not yet stored.", []string{"topic", "partition"}, nil)
+
+// Describe makes the consumer a collector of its partitions' lag.
+func (c *Consumer) Describe(out chan<- *prometheus.Desc) { out <- lagDesc }
+
+// Collect reports the lag of each partition of this process.
+func (c *Consumer) Collect(out chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.partitions {
+		out <- prometheus.MustNewConstMetric(lagDesc, prometheus.GaugeValue, float64(p.lag()), p.topic, strconv.Itoa(int(p.id)))
+	}
 }

@@ -40,6 +40,8 @@ type partition struct {
 	stopping bool
 	mark     kgo.EpochOffset // next offset to read: everything below is stored
 	marked   bool
+	first    int64 // first offset that was fetched
+	end      int64 // of the partition, at the last fetch
 	saved    int64 // offset of the last commit
 	problem  error // why the current batch does not get through
 }
@@ -55,8 +57,9 @@ func (c *Consumer) startPartition(client *kgo.Client, topic string, id int32) *p
 	return p
 }
 
-// push queues records and reports whether fetching should pause.
-func (p *partition) push(topicID [16]byte, records []*kgo.Record) (pause bool) {
+// push queues records and reports whether fetching should pause. end is the
+// offset behind the partition's last record.
+func (p *partition) push(topicID [16]byte, records []*kgo.Record, end int64) (pause bool) {
 	bytes := 0
 	for _, r := range records {
 		bytes += len(r.Value)
@@ -64,7 +67,10 @@ func (p *partition) push(topicID [16]byte, records []*kgo.Record) (pause bool) {
 	p.consumer.budget.add(bytes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.topicID = topicID
+	if p.topicID = topicID; p.end == 0 {
+		p.first = records[0].Offset
+	}
+	p.end = end
 	p.queue = append(p.queue, records...)
 	p.bytes += bytes
 	p.arrived.Signal()
@@ -197,11 +203,24 @@ func (p *partition) stop(finish bool) {
 	}
 }
 
-// uncommitted is the mark to commit, if it moved since the last time.
-func (p *partition) uncommitted() (kgo.EpochOffset, bool) {
+// uncommitted is the mark to commit, if it moved since the last time, with the
+// topic that it belongs to.
+func (p *partition) uncommitted() (mark kgo.EpochOffset, topicID [16]byte, moved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mark, p.marked && p.mark.Offset != p.saved
+	return p.mark, p.topicID, p.marked && p.mark.Offset != p.saved
+}
+
+// lag is how many offsets are in Kafka and not yet stored, as far as the last
+// fetch knew.
+func (p *partition) lag() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next := p.mark.Offset
+	if !p.marked {
+		next = p.first
+	}
+	return max(0, p.end-next)
 }
 
 func (p *partition) committed(mark kgo.EpochOffset) {

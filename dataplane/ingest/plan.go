@@ -20,6 +20,9 @@ type Record struct {
 	Key, Content hub.ID
 	// Place makes a quarantined record unique: topic id, partition, offset.
 	Place hub.ID
+	// Readmit is the row in quarantine of a record that is judged again; zero
+	// for one that comes from Kafka.
+	Readmit hub.ID
 }
 
 // PlaceKey is the dedup key of a quarantined record: it is kept once however
@@ -103,6 +106,7 @@ func (p *planner) place(r *Record) {
 	switch r.Verdict.Kind {
 	case wire.Skip:
 		p.plan.Counts.Skipped++
+		p.settle(r, "skipped")
 	case wire.Quarantine:
 		p.quarantine(r, r.Verdict.Reason)
 	case wire.Accept:
@@ -111,6 +115,7 @@ func (p *planner) place(r *Record) {
 			p.accept(r)
 		case content == r.Content:
 			p.plan.Counts.Duplicates++
+			p.settle(r, "duplicate")
 		default:
 			p.conflict(r)
 		}
@@ -137,6 +142,7 @@ func (p *planner) accept(r *Record) {
 	p.seqs[ev.Tenant] = next + 1
 	p.remember(r.Key, r.Content, ev.ID.ID)
 	p.plan.Counts.Accepted++
+	p.settle(r, "accepted")
 
 	wanted := 0
 	for _, sub := range p.world.Router.Match(&ev) {
@@ -162,6 +168,10 @@ func (p *planner) accept(r *Record) {
 // conflict quarantines a record that reuses an id for other content. Whether
 // it is in quarantine already is known only once its place was asked for.
 func (p *planner) conflict(r *Record) {
+	if !r.Readmit.IsZero() {
+		p.settle(r, string(wire.DuplicateConflict))
+		return
+	}
 	if _, asked := p.world.State.Asked[r.Place]; !asked {
 		p.plan.AskFor = append(p.plan.AskFor, r.Place)
 	}
@@ -169,6 +179,10 @@ func (p *planner) conflict(r *Record) {
 }
 
 func (p *planner) quarantine(r *Record, reason wire.Reason) {
+	if !r.Readmit.IsZero() {
+		p.settle(r, string(reason)) // it stays where it is
+		return
+	}
 	if _, known := p.known(r.Place); known {
 		p.plan.Counts.KnownQuarantined++
 		return
@@ -191,4 +205,12 @@ func (p *planner) quarantine(r *Record, reason wire.Reason) {
 func (p *planner) remember(key, content, id hub.ID) {
 	p.seen[key] = content
 	p.plan.Writes.Keys = append(p.plan.Writes.Keys, db.EventKey{Key: key, ContentHash: content, Event: id})
+}
+
+// settle notes what came of a record that was in quarantine and is judged
+// again.
+func (p *planner) settle(r *Record, result string) {
+	if !r.Readmit.IsZero() {
+		p.plan.Writes.Readmitted = append(p.plan.Writes.Readmitted, db.Readmitted{ID: r.Readmit, Result: result})
+	}
 }

@@ -37,9 +37,16 @@ func (c *Consumer) store(ctx context.Context, topicID [16]byte, batch []*kgo.Rec
 		// what goes straight to them costs no claim.
 		c.deps.Pool.AwaitRoom(ctx, len(batch))
 	}
+	last := batch[len(batch)-1]
+	progress := &db.Progress{Topic: hub.ID(topicID), Partition: last.Partition, Next: last.Offset + 1}
+	return c.storeRecords(ctx, records, ask, progress)
+}
+
+// storeRecords stores judged records of one partition in one transaction.
+func (c *Consumer) storeRecords(ctx context.Context, records []Record, ask db.IngestBatch, progress *db.Progress) error {
 	begun := c.deps.Now()
 	for {
-		plan, err := c.storeOnce(ctx, records, ask)
+		plan, err := c.storeOnce(ctx, records, ask, progress)
 		if errors.Is(err, errAskMore) {
 			ask.Keys = append(ask.Keys, plan.AskFor...)
 			continue // each round asks for keys not asked before: it ends
@@ -47,7 +54,7 @@ func (c *Consumer) store(ctx context.Context, topicID [16]byte, batch []*kgo.Rec
 		if err != nil {
 			return err
 		}
-		c.deps.Metrics.batch(plan.Counts, len(batch), c.deps.Now().Sub(begun))
+		c.deps.Metrics.batch(plan.Counts, len(records), c.deps.Now().Sub(begun))
 		return nil
 	}
 }
@@ -56,21 +63,29 @@ func (c *Consumer) store(ctx context.Context, topicID [16]byte, batch []*kgo.Rec
 // lock and look up.
 func (c *Consumer) judge(topicID [16]byte, batch []*kgo.Record) ([]Record, db.IngestBatch) {
 	records := make([]Record, len(batch))
-	var ask db.IngestBatch
-	seen := map[hub.TenantID]bool{}
 	headers := make([]wire.Header, 0, 16*len(batch))
 	for i, kr := range batch {
 		start := len(headers)
 		for _, h := range kr.Headers {
 			headers = append(headers, wire.Header{Key: h.Key, Value: h.Value})
 		}
-		r := &records[i]
-		r.Record = wire.Record{
-			Topic: kr.Topic, Partition: kr.Partition, Offset: kr.Offset,
-			Headers: headers[start:len(headers):len(headers)], Value: kr.Value,
+		records[i] = Record{
+			Record: wire.Record{
+				Topic: kr.Topic, Partition: kr.Partition, Offset: kr.Offset,
+				Headers: headers[start:len(headers):len(headers)], Value: kr.Value,
+			},
+			Place: PlaceKey(topicID, kr.Partition, kr.Offset),
 		}
+	}
+	return records, c.ask(records)
+}
+
+// ask judges records and says what their transaction must lock and look up.
+func (c *Consumer) ask(records []Record) (ask db.IngestBatch) {
+	seen := map[hub.TenantID]bool{}
+	for i := range records {
+		r := &records[i]
 		r.Verdict = c.deps.Rules.Judge(r.Record)
-		r.Place = PlaceKey(topicID, kr.Partition, kr.Offset)
 		switch r.Verdict.Kind {
 		case wire.Accept:
 			ev := &r.Verdict.Event
@@ -82,13 +97,15 @@ func (c *Consumer) judge(topicID [16]byte, batch []*kgo.Record) ([]Record, db.In
 				ask.Tenants = append(ask.Tenants, ev.Tenant)
 			}
 		case wire.Quarantine:
-			ask.Keys = append(ask.Keys, r.Place)
+			if r.Readmit.IsZero() {
+				ask.Keys = append(ask.Keys, r.Place)
+			}
 		}
 	}
-	return records, ask
+	return ask
 }
 
-func (c *Consumer) storeOnce(ctx context.Context, records []Record, ask db.IngestBatch) (Plan, error) {
+func (c *Consumer) storeOnce(ctx context.Context, records []Record, ask db.IngestBatch, progress *db.Progress) (Plan, error) {
 	var plan Plan
 	var leasedAt time.Time
 	reserved := false
@@ -111,7 +128,7 @@ func (c *Consumer) storeOnce(ctx context.Context, records []Record, ask db.Inges
 		}
 		w := &plan.Writes
 		w.Record = hub.RecordPosition{Topic: records[0].Topic, Partition: records[0].Partition}
-		w.Lease = c.deps.Pool.Lease()
+		w.Lease, w.Progress = c.deps.Pool.Lease(), progress
 		c.deps.Pool.Reserve(w.Deliveries)
 		reserved = true
 		return *w, nil

@@ -84,3 +84,18 @@ FROM ROWS FROM (
   unnest(@kafka_offsets::bigint[]), unnest(@headers::jsonb[]), unnest(@bodies::bytea[]),
   unnest(@body_bytes::integer[])
 ) AS q(id, tenant_id, reason, kafka_offset, headers, body, body_bytes);
+
+-- AdvanceProgress notes how far a partition is stored. It never goes back: a
+-- replica that stood still and then finishes an old batch changes nothing.
+-- name: AdvanceProgress :exec
+INSERT INTO ingest_progress AS p (topic_id, kafka_partition, topic, next_offset, updated_at)
+VALUES (@topic_id::uuid, @kafka_partition::integer, @topic::text, @next_offset::bigint, now())
+ON CONFLICT (topic_id, kafka_partition)
+DO UPDATE SET next_offset = greatest(p.next_offset, excluded.next_offset), updated_at = excluded.updated_at;
+
+-- ProgressOf reads it back for the partitions whose offsets are to be
+-- committed.
+-- name: ProgressOf :many
+SELECT p.topic_id, p.kafka_partition, p.next_offset
+FROM ROWS FROM (unnest(@topic_ids::uuid[]), unnest(@kafka_partitions::integer[])) AS asked(topic_id, kafka_partition)
+JOIN ingest_progress p ON p.topic_id = asked.topic_id AND p.kafka_partition = asked.kafka_partition;

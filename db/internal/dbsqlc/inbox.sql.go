@@ -13,6 +13,32 @@ import (
 	hub "github.com/streaming-hub/streaming-hub/hub"
 )
 
+const AdvanceProgress = `-- name: AdvanceProgress :exec
+INSERT INTO ingest_progress AS p (topic_id, kafka_partition, topic, next_offset, updated_at)
+VALUES ($1::uuid, $2::integer, $3::text, $4::bigint, now())
+ON CONFLICT (topic_id, kafka_partition)
+DO UPDATE SET next_offset = greatest(p.next_offset, excluded.next_offset), updated_at = excluded.updated_at
+`
+
+type AdvanceProgressParams struct {
+	TopicID        hub.ID
+	KafkaPartition int32
+	Topic          string
+	NextOffset     int64
+}
+
+// AdvanceProgress notes how far a partition is stored. It never goes back: a
+// replica that stood still and then finishes an old batch changes nothing.
+func (q *Queries) AdvanceProgress(ctx context.Context, db DBTX, arg AdvanceProgressParams) error {
+	_, err := db.Exec(ctx, AdvanceProgress,
+		arg.TopicID,
+		arg.KafkaPartition,
+		arg.Topic,
+		arg.NextOffset,
+	)
+	return err
+}
+
 const AdvanceSeq = `-- name: AdvanceSeq :exec
 UPDATE tenant_counters c
 SET next_seq = n.next_seq
@@ -264,6 +290,45 @@ func (q *Queries) LockTenants(ctx context.Context, db DBTX, tenantIds []string) 
 	for rows.Next() {
 		var i TenantCounter
 		if err := rows.Scan(&i.TenantID, &i.NextSeq, &i.ConfigVersion); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ProgressOf = `-- name: ProgressOf :many
+SELECT p.topic_id, p.kafka_partition, p.next_offset
+FROM ROWS FROM (unnest($1::uuid[]), unnest($2::integer[])) AS asked(topic_id, kafka_partition)
+JOIN ingest_progress p ON p.topic_id = asked.topic_id AND p.kafka_partition = asked.kafka_partition
+`
+
+type ProgressOfParams struct {
+	TopicIds        []hub.ID
+	KafkaPartitions []int32
+}
+
+type ProgressOfRow struct {
+	TopicID        hub.ID
+	KafkaPartition int32
+	NextOffset     int64
+}
+
+// ProgressOf reads it back for the partitions whose offsets are to be
+// committed.
+func (q *Queries) ProgressOf(ctx context.Context, db DBTX, arg ProgressOfParams) ([]ProgressOfRow, error) {
+	rows, err := db.Query(ctx, ProgressOf, arg.TopicIds, arg.KafkaPartitions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ProgressOfRow
+	for rows.Next() {
+		var i ProgressOfRow
+		if err := rows.Scan(&i.TopicID, &i.KafkaPartition, &i.NextOffset); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -188,6 +188,16 @@ type EventSubscription struct {
 	UpdatedAt         time.Time
 }
 
+type IngestProgress struct {
+	// Kafka's id of the topic: a topic that is made again begins anew.
+	TopicID        hub.ID
+	KafkaPartition int32
+	Topic          string
+	// Every record below is stored, skipped, quarantined or a duplicate.
+	NextOffset int64
+	UpdatedAt  time.Time
+}
+
 type OutcomeFeed struct {
 	ID  hub.ID
 	Xid pgtype.Uint64
