@@ -15,6 +15,11 @@ type Actor struct {
 	ExpiresAt time.Time    // zero for never
 }
 
+// ActorOf is the actor whom a token lets in.
+func ActorOf(t hub.APIToken) Actor {
+	return Actor{Token: t.ID, Name: t.Name, Role: t.Role, Tenant: t.Tenant, ExpiresAt: t.ExpiresAt}
+}
+
 // Action is something that needs a right.
 type Action string
 
@@ -50,7 +55,7 @@ func (a Actor) tenantFor(named string, path []string) (hub.TenantID, *UserError)
 		e = userError(Required, path, "a token of scope PLATFORM has to name the tenant")
 	case !a.Platform() && named != "" && named != string(a.Tenant):
 		e = userError(TenantMismatch, path, "this token belongs to another tenant")
-	case a.Platform() && !isTenantID(named):
+	case a.Platform() && !hub.TenantID(named).Valid():
 		e = userError(Invalid, path, "a tenant id has 1 to 256 letters, digits, dashes or underscores and begins with a letter or digit")
 	case a.Platform():
 		return hub.TenantID(named), nil
@@ -70,15 +75,11 @@ func (a Actor) narrow(filter hub.TenantID) (tenant hub.TenantID, none bool) {
 	return a.Tenant, filter != "" && filter != a.Tenant
 }
 
-func isTenantID(s string) bool {
-	return len(s) <= 256 && isName(s, true)
-}
-
-// isName holds for [a-z0-9][a-z0-9_-]*, with upper case when asked for.
-func isName(s string, upper bool) bool {
+// isSource holds for [a-z0-9][a-z0-9_-]*.
+func isSource(s string) bool {
 	for i := range len(s) {
 		c := s[i]
-		letter := 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || upper && 'A' <= c && c <= 'Z'
+		letter := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
 		if !letter && (i == 0 || c != '-' && c != '_') {
 			return false
 		}

@@ -1,5 +1,5 @@
 // Package controlplane holds what people may say and see: who is asking
-// (Actor, Tokens), event subscriptions and their verification, the history of
+// (Actor), event subscriptions and their verification, the history of
 // events and deliveries, and the live feed of outcomes.
 //
 // It writes intent to Postgres and never sends an event. The one request that

@@ -118,7 +118,7 @@ func (s *Subscriptions) check(a Actor, n NewSubscription) (sub hub.EventSubscrip
 	if err := checkText("description", sub.Description, maxDescription); err != nil {
 		fault(err, "description")
 	}
-	if n.Origin != "" && (len(n.Origin) > maxOrigin || !isName(n.Origin, false)) {
+	if n.Origin != "" && (len(n.Origin) > maxOrigin || !isSource(n.Origin)) {
 		fault(errors.New("an origin is the source of events: up to 223 lower-case letters, digits, dashes or underscores, first a letter or digit"), "origin")
 	}
 	if len(n.EventTypes) == 0 || len(n.EventTypes) > maxEventTypes {

@@ -123,6 +123,27 @@ func (p *planeProcess) readyz() (status int, text string) {
 	return res.StatusCode, string(body)
 }
 
+// metric is the value of a metric without labels.
+func (p *planeProcess) metric(t *testing.T, name string) string {
+	t.Helper()
+	res, err := http.Get("http://" + p.addr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return ""
+}
+
 func (p *planeProcess) ready(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var status int

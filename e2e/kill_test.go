@@ -98,7 +98,7 @@ func newKillRig(ctx context.Context, t *testing.T) *killRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.pool.Close)
-	if r.broker, err = broker.Start(broker.Options{Topics: []string{"lerian.streaming.lender"}}); err != nil {
+	if r.broker, err = broker.Start(broker.Options{Topics: []string{"lerian.streaming.lender"}, Partitions: replicaPartitions}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.broker.Close() })

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/controlplane"
 	"github.com/streaming-hub/streaming-hub/dataplane/sink"
 	"github.com/streaming-hub/streaming-hub/db"
@@ -31,7 +32,7 @@ type world struct {
 	t      *testing.T
 	db     *db.DB
 	pool   *pgxpool.Pool
-	tokens *controlplane.Tokens
+	tokens *access.Tokens
 	api    *graph.Server
 	feed   *controlplane.Feed
 	server *httptest.Server
@@ -66,7 +67,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, db: d, pool: pool, tokens: controlplane.NewTokens(d), log: new(lockedBuffer)}
+	w := &world{t: t, db: d, pool: pool, tokens: access.NewTokens(d), log: new(lockedBuffer)}
 	log := slog.New(slog.NewTextHandler(w.log, nil))
 	policy := address.Policy{AllowLoopback: true, AllowHTTP: true}
 	w.feed = controlplane.NewFeed(d, log)
@@ -100,7 +101,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) token(tenant hub.TenantID, role hub.Role) string {
 	w.t.Helper()
-	text, _, err := w.tokens.Create(w.t.Context(), controlplane.NewToken{Tenant: tenant, Name: "test", Role: role})
+	text, _, err := w.tokens.Create(w.t.Context(), access.NewToken{Tenant: tenant, Name: "test", Role: role})
 	if err != nil {
 		w.t.Fatal(err)
 	}

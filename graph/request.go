@@ -12,12 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/controlplane"
 )
 
 // gate is what a request has to pass before GraphQL sees it.
 type gate struct {
-	tokens  *controlplane.Tokens
+	tokens  *access.Tokens
 	origins origins
 	cross   *http.CrossOriginProtection
 	sockets *sockets
@@ -50,7 +51,7 @@ func (g *gate) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusUnsupportedMediaType, codeBadRequest, "send queries as application/json")
 		return
 	}
-	actor, err := g.tokens.Authenticate(r.Context(), bearer(r.Header.Get("Authorization")))
+	token, err := g.tokens.Authenticate(r.Context(), access.Bearer(r.Header.Get("Authorization")))
 	if err != nil {
 		refuseToken(w, r, err)
 		return
@@ -61,7 +62,7 @@ func (g *gate) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	r = r.WithContext(withActor(r.Context(), actor))
+	r = r.WithContext(withActor(r.Context(), controlplane.ActorOf(token)))
 	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		g.stream(w, r)
 		return
@@ -117,22 +118,13 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, code, message st
 }
 
 func refuseToken(w http.ResponseWriter, r *http.Request, err error) {
-	if !errors.Is(err, controlplane.ErrBadToken) {
+	if !errors.Is(err, access.ErrBadToken) {
 		w.Header().Set("Retry-After", "1")
 		refuse(w, r, http.StatusServiceUnavailable, codeUnavailable, "the hub cannot check tokens at the moment")
 		return
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="streaming-hub"`)
 	refuse(w, r, http.StatusUnauthorized, codeUnauthenticated, "a valid API token is needed: Authorization: Bearer shub_…")
-}
-
-// bearer is the token of an Authorization value, "" when there is none.
-func bearer(authorization string) string {
-	scheme, token, _ := strings.Cut(authorization, " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimSpace(token)
 }
 
 type requestIDKey struct{}

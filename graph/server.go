@@ -12,14 +12,14 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/vektah/gqlparser/v2/ast"
 
-	"github.com/streaming-hub/streaming-hub/controlplane"
+	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/graph/generated"
 )
 
 // Deps is what the API needs.
 type Deps struct {
 	Resolver *Resolver
-	Tokens   *controlplane.Tokens
+	Tokens   *access.Tokens
 	// Origins are further web origins, scheme://host[:port], whose pages may
 	// call the API; its own is always one.
 	Origins []string

@@ -15,6 +15,7 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/coder/websocket"
 
+	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/controlplane"
 )
 
@@ -100,19 +101,20 @@ func (g *gate) init(ctx context.Context, payload transport.InitPayload) (context
 	if authorization == "" {
 		authorization = s.authorization
 	}
-	token := bearer(authorization)
-	actor, err := g.tokens.Authenticate(ctx, token)
+	text := access.Bearer(authorization)
+	token, err := g.tokens.Authenticate(ctx, text)
 	switch {
-	case errors.Is(err, controlplane.ErrBadToken):
+	case errors.Is(err, access.ErrBadToken):
 		return transport.WithWebsocketCloseCode(ctx, 4403), nil, errors.New("Forbidden")
 	case err != nil:
 		return transport.WithWebsocketCloseCode(ctx, 1013), nil, errors.New("the hub cannot check tokens at the moment")
 	}
+	actor := controlplane.ActorOf(token)
 	leave, ok := g.sockets.enterAs(actor)
 	if !ok {
 		return transport.WithWebsocketCloseCode(ctx, 4429), nil, errors.New("too many live connections of this token")
 	}
-	ctx, cancel := g.sockets.guard(withActor(ctx, actor), token)
+	ctx, cancel := g.sockets.guard(withActor(ctx, actor), text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ctx, s.leave = ctx, func() { cancel(nil); leave() }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/controlplane"
 )
 
@@ -25,7 +26,7 @@ var (
 
 // sockets keeps the books of all live connections, WebSocket and streams.
 type sockets struct {
-	tokens *controlplane.Tokens
+	tokens *access.Tokens
 
 	mu       sync.Mutex
 	perToken map[string]int
@@ -34,7 +35,7 @@ type sockets struct {
 	open     sync.WaitGroup
 }
 
-func newSockets(tokens *controlplane.Tokens) *sockets {
+func newSockets(tokens *access.Tokens) *sockets {
 	return &sockets{tokens: tokens, perToken: map[string]int{}, stop: make(chan struct{})}
 }
 
@@ -78,7 +79,7 @@ func (s *sockets) guard(ctx context.Context, token string) (context.Context, con
 				return
 			case <-ticker.C:
 				// A database that is away revokes nothing.
-				if _, err := s.tokens.Authenticate(ctx, token); errors.Is(err, controlplane.ErrBadToken) {
+				if _, err := s.tokens.Authenticate(ctx, token); errors.Is(err, access.ErrBadToken) {
 					cancel(errTokenRevoked)
 					return
 				}

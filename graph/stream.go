@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/streaming-hub/streaming-hub/access"
 )
 
 const (
@@ -25,7 +27,7 @@ func (g *gate) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer done()
 	w.Header().Set("X-Accel-Buffering", "no")
-	ctx, cancel := g.sockets.guard(r.Context(), bearer(r.Header.Get("Authorization")))
+	ctx, cancel := g.sockets.guard(r.Context(), access.Bearer(r.Header.Get("Authorization")))
 	defer cancel(nil)
 	s := &streamWriter{ResponseWriter: w, control: http.NewResponseController(w)}
 	defer s.finish()

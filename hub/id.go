@@ -28,6 +28,18 @@ type (
 // tenantid attribute or from an API token.
 type TenantID string
 
+// Valid reports whether the tenant's name is a possible one.
+func (t TenantID) Valid() bool {
+	for i := range len(t) {
+		c := t[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		if !letter && (i == 0 || c != '-' && c != '_') {
+			return false
+		}
+	}
+	return t != "" && len(t) <= 256
+}
+
 // NewID makes a version 7 UUID for the millisecond of now; the other 74 bits
 // are read from random. It panics when random fails, which a cryptographic
 // source never does.

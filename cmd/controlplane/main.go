@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/streaming-hub/streaming-hub/cmd/internal/settings"
+	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/controlplane"
 	"github.com/streaming-hub/streaming-hub/controlplane/console"
 	"github.com/streaming-hub/streaming-hub/dataplane/sink"
@@ -79,7 +80,7 @@ func run() error {
 			History: &controlplane.History{DB: database}, Feed: feed,
 			HeaderPrefix: s.HeaderPrefix, Now: time.Now,
 		},
-		Tokens: controlplane.NewTokens(database), Origins: s.AllowedOrigins, Log: log,
+		Tokens: access.NewTokens(database), Origins: s.AllowedOrigins, Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("STREAMING_HUB_ALLOWED_ORIGINS: %w", err)

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/streaming-hub/streaming-hub/controlplane"
+	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -112,10 +112,10 @@ func (t *tokenRevoke) Run(ctx context.Context, c *commands, out io.Writer) error
 }
 
 func makeToken(ctx context.Context, d *db.DB, tenant hub.TenantID, name string, role hub.Role, life time.Duration) (string, error) {
-	n := controlplane.NewToken{Tenant: tenant, Name: name, Role: role}
+	n := access.NewToken{Tenant: tenant, Name: name, Role: role}
 	if life > 0 {
 		n.ExpiresAt = time.Now().Add(life)
 	}
-	text, _, err := controlplane.NewTokens(d).Create(ctx, n)
+	text, _, err := access.NewTokens(d).Create(ctx, n)
 	return text, err
 }

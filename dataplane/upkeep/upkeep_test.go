@@ -155,3 +155,10 @@ func TestRun(t *testing.T) {
 		})
 	})
 }
+
+func TestDatabase_is_not_called_well_before_it_was_looked_at(t *testing.T) {
+	u := New(&memoryDatabase{}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	if _, err := u.Database(); err == nil {
+		t.Error("Database says that nothing is wrong")
+	}
+}

@@ -11,6 +11,22 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+const DropPartitions = `-- name: DropPartitions :one
+SELECT hub_drop_partitions($1::text, now() - $2::interval)::integer AS dropped
+`
+
+type DropPartitionsParams struct {
+	Parent string
+	Keep   pgtype.Interval
+}
+
+func (q *Queries) DropPartitions(ctx context.Context, db DBTX, arg DropPartitionsParams) (int32, error) {
+	row := db.QueryRow(ctx, DropPartitions, arg.Parent, arg.Keep)
+	var dropped int32
+	err := row.Scan(&dropped)
+	return dropped, err
+}
+
 const EnsurePartitions = `-- name: EnsurePartitions :one
 SELECT hub_ensure_partitions(now() + $1::interval)::integer AS made
 `

@@ -1,33 +1,32 @@
-package controlplane
-
-// API tokens. For programs that make them, such as the command line:
+// Package access tells who a caller is by an API token. Both planes ask it:
+// the control plane for GraphQL, the data plane for the pull API.
 //
-//	tokens := controlplane.NewTokens(database)
-//	text, token, err := tokens.Create(ctx, controlplane.NewToken{Name: "night shift", Role: hub.Operator, Tenant: "acme"})
+//	tokens.go  making tokens, and checking them against the store
+//	text.go    the form of a token: shub_<id>_<random>_<checksum>
+//
+// What a token may do is not decided here: the caller reads its role and scope.
+// For programs that make tokens, such as the command line:
+//
+//	tokens := access.NewTokens(database)
+//	text, token, err := tokens.Create(ctx, access.NewToken{Name: "night shift", Role: hub.Operator, Tenant: "acme"})
 //
 // text is shown once; token is what is kept.
+package access
 
 import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base32"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/streaming-hub/streaming-hub/hub"
 )
-
-// TokenPrefix begins every API token, so that secret scanners find it.
-const TokenPrefix = "shub_"
 
 // tokenValidity is how long a token that was looked up is believed: a
 // revocation works everywhere within it.
@@ -79,7 +78,7 @@ type NewToken struct {
 func (t *Tokens) Create(ctx context.Context, n NewToken) (text string, token hub.APIToken, err error) {
 	now := t.now().UTC()
 	switch {
-	case n.Tenant != "" && !isTenantID(string(n.Tenant)):
+	case n.Tenant != "" && !n.Tenant.Valid():
 		return "", token, fmt.Errorf("%.40q is not a tenant id", n.Tenant)
 	case n.Name == "" || utf8.RuneCountInString(n.Name) > 200:
 		return "", token, errors.New("a token needs a name of 1 to 200 characters")
@@ -103,27 +102,27 @@ func (t *Tokens) Create(ctx context.Context, n NewToken) (text string, token hub
 
 // Authenticate tells who a token is. The error is ErrBadToken, or the hub's
 // own when the store does not answer.
-func (t *Tokens) Authenticate(ctx context.Context, text string) (Actor, error) {
+func (t *Tokens) Authenticate(ctx context.Context, text string) (hub.APIToken, error) {
 	id, ok := parseTokenText(text)
 	if !ok {
-		return Actor{}, ErrBadToken
+		return hub.APIToken{}, ErrBadToken
 	}
 	hash, now := sha256.Sum256([]byte(text)), t.now()
 	token, ok := t.cached(hash, now)
 	if !ok {
 		var err error
 		if token, ok, err = t.store.TokenByID(ctx, id); err != nil {
-			return Actor{}, err
+			return hub.APIToken{}, err
 		}
 		if !ok || subtle.ConstantTimeCompare(token.Hash[:], hash[:]) != 1 {
-			return Actor{}, ErrBadToken
+			return hub.APIToken{}, ErrBadToken
 		}
 		t.remember(hash, token, now.Add(tokenValidity))
 	}
 	if !token.Good(now) {
-		return Actor{}, ErrBadToken
+		return hub.APIToken{}, ErrBadToken
 	}
-	return Actor{Token: token.ID, Name: token.Name, Role: token.Role, Tenant: token.Tenant, ExpiresAt: token.ExpiresAt}, nil
+	return token, nil
 }
 
 func (t *Tokens) cached(hash [32]byte, now time.Time) (hub.APIToken, bool) {
@@ -140,34 +139,4 @@ func (t *Tokens) remember(hash [32]byte, token hub.APIToken, until time.Time) {
 		clear(t.known)
 	}
 	t.known[hash] = knownToken{token: token, until: until}
-}
-
-var tokenAlphabet = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-
-// tokenText is shub_<id>_<random>_<checksum>. The checksum lets a mistyped or
-// cut token be told without the database.
-func tokenText(id hub.TokenID, key [32]byte) string {
-	body := TokenPrefix + tokenAlphabet.EncodeToString(id.ID[:]) + "_" + tokenAlphabet.EncodeToString(key[:])
-	return body + "_" + tokenSum(body)
-}
-
-func tokenSum(body string) string {
-	var sum [4]byte
-	binary.BigEndian.PutUint32(sum[:], crc32.ChecksumIEEE([]byte(body)))
-	return tokenAlphabet.EncodeToString(sum[:])
-}
-
-func parseTokenText(text string) (id hub.TokenID, ok bool) {
-	rest, ok := strings.CutPrefix(text, TokenPrefix)
-	end := strings.LastIndexByte(text, '_')
-	if !ok || len(text) > 200 || end < len(TokenPrefix) || tokenSum(text[:end]) != text[end+1:] {
-		return id, false
-	}
-	name, _, _ := strings.Cut(rest, "_")
-	raw, err := tokenAlphabet.DecodeString(name)
-	if err != nil || len(raw) != len(id.ID) {
-		return id, false
-	}
-	copy(id.ID[:], raw)
-	return id, true
 }
