@@ -167,7 +167,7 @@ func (p *planeProcess) unready(ctx context.Context, t *testing.T, word string) {
 
 // startOn runs the data plane against a broker's address; its leases are
 // short, so that a test need not wait a minute for those that a kill leaves.
-func (r *killRig) startOn(t *testing.T, brokerAddr string) *planeProcess {
+func (r *killRig) startOn(t *testing.T, brokerAddr string, environ ...string) *planeProcess {
 	t.Helper()
 	p := &planeProcess{addr: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
 	p.cmd = exec.Command(program(t, "dataplane"))
@@ -181,17 +181,23 @@ func (r *killRig) startOn(t *testing.T, brokerAddr string) *planeProcess {
 		fmt.Sprintf("STREAMING_HUB_DISPATCH_WORKERS=%d", killWorkers),
 		fmt.Sprintf("STREAMING_HUB_DISPATCH_UNWRITTEN_OUTCOMES=%d", killUnwritten),
 	)
+	p.cmd.Env = append(p.cmd.Env, environ...)
 	p.cmd.Stdout, p.cmd.Stderr = io.Discard, t.Output()
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if p.cmd.ProcessState == nil {
-			_ = p.cmd.Process.Signal(syscall.SIGTERM)
-			if err := p.cmd.Wait(); err != nil {
-				t.Errorf("the data plane ended with %v", err)
-			}
-		}
-	})
+	t.Cleanup(func() { p.stop(t) })
 	return p
+}
+
+// stop ends it in order, if it still runs.
+func (p *planeProcess) stop(t *testing.T) {
+	t.Helper()
+	if p.cmd.ProcessState != nil {
+		return
+	}
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("the data plane ended with %v", err)
+	}
 }

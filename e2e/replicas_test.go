@@ -61,12 +61,7 @@ func TestReplicas(t *testing.T) {
 
 	// The group forgets where it was: everything is read again.
 	for _, p := range planes {
-		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.cmd.Wait(); err != nil {
-			t.Errorf("a data plane ended with %v", err)
-		}
+		p.stop(t)
 	}
 	before := rig.receiver.Counts().Requests
 	admin := rig.admin(t)

@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/streaming-hub/streaming-hub/cmd/internal/settings"
 	"github.com/streaming-hub/streaming-hub/access"
+	"github.com/streaming-hub/streaming-hub/cmd/internal/settings"
 	"github.com/streaming-hub/streaming-hub/controlplane"
 	"github.com/streaming-hub/streaming-hub/controlplane/console"
 	"github.com/streaming-hub/streaming-hub/dataplane/sink"
