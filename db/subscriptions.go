@@ -28,6 +28,9 @@ type NewSubscription struct {
 	Seal func(secret.Binding) (secret.Sealed, error)
 	// SecretID is the row of the new secret.
 	SecretID hub.ID
+	// Audit makes the audit log's entry for what was made; nil for a program
+	// that acts for nobody, such as a test.
+	Audit func(made *hub.EventSubscription) AuditEntry
 }
 
 // CreateSubscription stores a subscription and returns the destination that it
@@ -45,13 +48,17 @@ func (d *DB) CreateSubscription(ctx context.Context, n NewSubscription) (dest hu
 			return err
 		}
 		s := &n.Subscription
-		return d.queries.InsertSubscription(ctx, tx, dbsqlc.InsertSubscriptionParams{
+		s.Destination, s.Kind = dest.ID, dest.Kind
+		if err := d.queries.InsertSubscription(ctx, tx, dbsqlc.InsertSubscriptionParams{
 			ID: s.ID.ID, TenantID: tenant, Name: s.Name, Description: s.Description,
 			Origin: textOrNull(s.Origin), EventTypes: s.EventTypes, SchemaMajor: s.SchemaMajor,
 			DestinationID: dest.ID.ID, Kind: string(dest.Kind),
 			VerificationState: string(s.VerificationState), RetryPolicy: policy,
 			TimeoutMs: int32(s.Timeout / time.Millisecond), CreatedAt: s.CreatedAt,
-		})
+		}); err != nil || n.Audit == nil {
+			return err
+		}
+		return d.audit(ctx, tx, n.Audit(s))
 	})
 	if err != nil {
 		return dest, false, fmt.Errorf("create event subscription of tenant %s: %w", tenant, err)
@@ -114,6 +121,9 @@ type Verified struct {
 	State  hub.VerificationState
 	Error  string
 	At     time.Time
+	// Audit makes the audit log's entry for the change; nil for a program that
+	// acts for nobody, such as a test.
+	Audit func(before, after *hub.EventSubscription) AuditEntry
 }
 
 // RecordVerification stores the result of a probe and returns the subscription
@@ -138,8 +148,10 @@ func (d *DB) RecordVerification(ctx context.Context, v Verified) (hub.EventSubsc
 		if err != nil {
 			return err
 		}
-		after, err = d.subscription(ctx, tx, v.Probed.ID)
-		return err
+		if after, err = d.subscription(ctx, tx, v.Probed.ID); err != nil || v.Audit == nil {
+			return err
+		}
+		return d.audit(ctx, tx, v.Audit(&now, &after))
 	})
 	if err != nil {
 		return after, fmt.Errorf("record the verification of %s: %w", v.Probed.ID, err)

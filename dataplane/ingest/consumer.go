@@ -46,7 +46,7 @@ const (
 	// sessionTimeout is above the least that brokers allow, 6 s.
 	sessionTimeout = 10 * time.Second
 	// maxBatchBytes bounds the values of one transaction.
-	maxBatchBytes = 8 << 20
+	maxBatchBytes = 4 << 20
 	// A partition's queue pauses its fetches above the first mark and resumes
 	// them below the second.
 	pauseAboveBytes, resumeBelowBytes     = 2 << 20, 1 << 20
