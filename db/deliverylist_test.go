@@ -38,6 +38,9 @@ func TestListPlans(t *testing.T) {
 	exec(`INSERT INTO attempts SELECT id, tenant, id, id, sub, dest, 1, 1, now(), 1, 200, '', 'DELIVERED', NULL, '{}' FROM made WHERE n % 2 = 1`)
 	exec(`INSERT INTO delivery_results SELECT id, tenant, id, 1, 'DEAD', 'EXPIRED', '' FROM made WHERE n % 4 = 1`)
 	exec(`INSERT INTO outcome_feed (id, items) SELECT id, '' FROM made`)
+	exec(`INSERT INTO quarantined_records (id, reason, topic, kafka_partition, kafka_offset, headers, body, body_bytes, received_at, readmit_requested_at)
+		SELECT id, 'type_mismatch', 't', 0, n, '[]', '', 0, now(), CASE WHEN n % 1000 = 0 THEN now() END FROM made`)
+	exec(`INSERT INTO dlq_observations SELECT id, tenant, 'PRODUCER', 't', 0, n, NULL, NULL, NULL, now(), '{}', '', 0 FROM made`)
 	exec(`INSERT INTO tenant_counters SELECT DISTINCT tenant FROM made`)
 	exec(`INSERT INTO destinations SELECT DISTINCT dest, tenant, 'WEBHOOK', dest::text, now() FROM made`)
 	exec(`INSERT INTO event_subscriptions (id, tenant_id, name, event_types, destination_id, kind, created_at, updated_at)
@@ -71,6 +74,13 @@ func TestListPlans(t *testing.T) {
 		{"EventPage", dbsqlc.EventPage, middle + `, 100`, "pkey", true},
 		{"EventHeadsByID", dbsqlc.EventHeadsByID, ids + `, ` + lowest + `, ` + high, "pkey", true},
 		{"SubscriptionPageOfTenant", dbsqlc.SubscriptionPageOfTenant, `'tenant3', ` + top + `, 20`, "event_subscriptions_tenant", false},
+		{"QuarantinePage", dbsqlc.QuarantinePage, middle + `, ` + lowest + `, 100`, "pkey", true},
+		{"QuarantinedByID", dbsqlc.QuarantinedByID, ids + `, ` + lowest + `, ` + high, "pkey", true},
+		{"RequestReadmission", dbsqlc.RequestReadmission, ids + `, ` + lowest + `, ` + high, "pkey", true},
+		{"ObservationPage", dbsqlc.ObservationPage, middle + `, ` + lowest + `, 100`, "pkey", true},
+		{"ObservationPageOfTenant", dbsqlc.ObservationPageOfTenant, `'tenant3', ` + middle + `, ` + lowest + `, 100`, "tenant_id_id_idx", true},
+		{"ObservationsByID", dbsqlc.ObservationsByID, ids + `, ` + lowest + `, ` + high, "pkey", true},
+		{"BirthsOfPairs", dbsqlc.BirthsOfPairs, ids + `, ` + ids + `, ` + lowest, "event_id_idx", false},
 		{"FeedRows", dbsqlc.FeedRows, `'7', '00000000-0000-0000-0000-000000000000', 32`, "xid_id_idx", false},
 	} {
 		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {

@@ -21,6 +21,7 @@ type QuarantineFilter struct {
 	Reason               string
 	Topic                string
 	Partition            *int32
+	Offset               *int64
 	MinOffset, MaxOffset *int64
 	// ReceivedAfter is the first moment, ReceivedBefore the first one that no
 	// longer belongs in.
@@ -34,6 +35,7 @@ func (f *QuarantineFilter) passes(r *hub.QuarantinedRecord) bool {
 	return (f.Reason == "" || r.Reason == f.Reason || strings.HasPrefix(r.Reason, f.Reason+":")) &&
 		(f.Topic == "" || r.Record.Topic == f.Topic) &&
 		(f.Partition == nil || r.Record.Partition == *f.Partition) &&
+		(f.Offset == nil || r.Record.Offset == *f.Offset) &&
 		(f.MinOffset == nil || r.Record.Offset >= *f.MinOffset) &&
 		(f.MaxOffset == nil || r.Record.Offset <= *f.MaxOffset) &&
 		(f.ReceivedAfter.IsZero() || !r.ReceivedAt.Before(f.ReceivedAfter)) &&

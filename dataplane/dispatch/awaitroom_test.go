@@ -25,7 +25,7 @@ func TestPool_AwaitRoom(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 1, nil, func(r *rig) {
-				r.queue.away = true // nobody claims the backlog
+				r.queue.setAway(true) // nobody claims the backlog
 				r.pool.mu.Lock()
 				r.pool.paced, r.pool.pace, r.pool.held = row.paced, row.pace, row.held
 				if row.backlog {

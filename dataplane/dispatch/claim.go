@@ -15,6 +15,12 @@ const (
 	lookEvery = 250 * time.Millisecond
 	// Lanes per step of a search, and steps per search.
 	lanesPerStep, stepsPerLook = 400, 10
+	// A search that takes long, over thousands of lanes, is repeated only when
+	// this many times as long has passed: it costs a tenth of a core at most.
+	lookRest = 10
+	// oursFor is how long a lane whose first row is due is believed to be
+	// waiting for a worker of this process only.
+	oursFor = time.Second
 	// loadBytes bounds the bodies loaded by one statement.
 	loadBytes = 8 << 20
 )
@@ -33,7 +39,10 @@ func (p *Pool) claimLoop(ctx context.Context) {
 		case <-p.wake:
 		case <-tick.C:
 			look.pace()
-			look.search(ctx)
+			if begun := p.deps.Now(); !begun.Before(look.rested) {
+				look.search(ctx)
+				look.rested = begun.Add(lookRest * p.deps.Now().Sub(begun))
+			}
 		}
 	}
 }
@@ -43,6 +52,7 @@ type lookout struct {
 	pool     *Pool
 	after    db.Lane
 	failing  bool
+	rested   time.Time // no search before it
 	lastPace time.Time
 }
 
@@ -81,7 +91,7 @@ func (l *lookout) search(ctx context.Context) {
 		}
 		l.pool.mu.Lock()
 		for _, h := range heads {
-			if h.DueIn <= 0 {
+			if h.DueIn <= 0 && !l.pool.isOurs(h) {
 				l.pool.addBacklog(h.Lane)
 			}
 		}
@@ -92,6 +102,14 @@ func (l *lookout) search(ctx context.Context) {
 		}
 		l.after = heads[len(heads)-1].Lane
 	}
+}
+
+// isOurs says that a lane's earliest row is very likely one that this process
+// holds: leased rows show as due. What stands behind it is found when it is
+// gone, or when it stays for longer than oursFor.
+func (p *Pool) isOurs(h db.LaneHead) bool {
+	l, ok := p.lanes[h.Lane]
+	return ok && l.held > 0 && h.DueIn > -oursFor
 }
 
 // claimWhileRoom claims until the room is half full again or no lane has more.

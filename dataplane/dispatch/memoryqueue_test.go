@@ -25,6 +25,8 @@ type memoryQueue struct {
 	lost     int
 	released []released
 	gone     bool // retention has dropped all events
+	// onClaim, if any, is called when claims are made and not yet answered.
+	onClaim func()
 }
 
 type queueRow struct {
@@ -81,6 +83,9 @@ func (q *memoryQueue) Lanes(_ context.Context, after db.Lane, limit int) ([]db.L
 }
 
 func (q *memoryQueue) ClaimLanes(_ context.Context, quotas []db.LaneQuota, lease time.Duration) (claims []db.Claim, err error) {
+	if q.onClaim != nil {
+		defer q.onClaim()
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.away {
@@ -167,4 +172,45 @@ func (q *memoryQueue) RecordOutcomes(_ context.Context, _ hub.ID, outcomes []hub
 		}
 	}
 	return recorded, nil
+}
+
+// What tests read and change while the pool works.
+
+func (q *memoryQueue) givenBack() []released {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.released)
+}
+
+func (q *memoryQueue) history() []hub.Outcome {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.recorded)
+}
+
+func (q *memoryQueue) left() (rows []queueRow) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range q.rows {
+		rows = append(rows, *r)
+	}
+	return rows
+}
+
+func (q *memoryQueue) claims() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.claimed
+}
+
+func (q *memoryQueue) setAway(away bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.away = away
+}
+
+func (q *memoryQueue) forgetEvents() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.gone = true
 }

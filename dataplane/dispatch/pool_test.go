@@ -34,16 +34,16 @@ func TestPool_born_claimed_is_sent_at_once_without_a_claim(t *testing.T) {
 		list := append(r.deliveries(0, 3), r.deliveries(1, 2)...)
 		r.ingest(list)
 		r.after(0)
-		if r.queue.claimed != 0 {
-			t.Errorf("%d were claimed through the queue", r.queue.claimed)
+		if r.queue.claims() != 0 {
+			t.Errorf("%d were claimed through the queue", r.queue.claims())
 		}
 		r.wantSettled(5)
-		for _, s := range r.sink.sent {
+		for _, s := range r.sink.log() {
 			if s.number != 1 {
 				t.Errorf("attempt number %d", s.number)
 			}
 		}
-		for _, o := range r.queue.recorded {
+		for _, o := range r.queue.history() {
 			if o.Token == 0 || o.EventType != "loan.approved" || o.Source != "lender" || o.Decision.State != hub.Delivered {
 				t.Errorf("outcome = %+v", o)
 			}
@@ -84,7 +84,7 @@ func TestPool_reserves_only_what_it_can_take(t *testing.T) {
 			t.Errorf("%d held after all was cancelled", held)
 		}
 		// A lane with a backlog goes through the queue, so that none is overtaken.
-		r.queue.away = true
+		r.queue.setAway(true)
 		r.pool.Submit(r.deliveries(0, 1), nil, time.Now())
 		if n := reserved(r.deliveries(0, 1)); n != 0 {
 			t.Error("a delivery overtook the backlog of its lane")
@@ -103,10 +103,28 @@ func TestPool_overflow_goes_through_the_backlog(t *testing.T) {
 			r.ingest(r.deliveries(lane, 200))
 		}
 		r.after(10 * time.Second)
-		if r.queue.claimed == 0 {
+		if r.queue.claims() == 0 {
 			t.Error("nothing was claimed")
 		}
 		r.wantSettled(600)
+	})
+}
+
+func TestPool_what_comes_during_a_claim_is_not_forgotten(t *testing.T) {
+	bubble(t, 1, nil, func(r *rig) {
+		late := r.deliveries(0, 1)
+		claims := 0
+		r.queue.onClaim = func() {
+			if claims++; claims == 1 { // the claim has seen one delivery, and here is the next
+				r.queue.insert(late, 0)
+				r.pool.Submit(late, nil, time.Now())
+			}
+		}
+		first := r.deliveries(0, 1)
+		r.queue.insert(first, 0)
+		r.pool.Submit(first, nil, time.Now())
+		r.after(0) // not at the next look only
+		r.wantSettled(2)
 	})
 }
 
@@ -116,7 +134,7 @@ func TestPool_takes_what_others_left(t *testing.T) {
 		list[0].LeaseToken = 77 // of a process that died
 		r.queue.insert(list, 10*time.Second)
 		r.after(time.Second)
-		if got := len(r.sink.sent); got != 99 {
+		if got := len(r.sink.log()); got != 99 {
 			t.Errorf("%d sent within a second, want all but the one under a lease", got)
 		}
 		r.after(10 * time.Second)
@@ -138,7 +156,7 @@ func TestPool_destination_takes_half_of_the_workers(t *testing.T) {
 		r.ingest(r.deliveries(1, 10))
 		r.after(time.Second)
 		healthy := 0
-		for _, o := range r.queue.recorded {
+		for _, o := range r.queue.history() {
 			if o.Delivery.Destination == r.lanes[1].Destination {
 				healthy++
 			}
@@ -146,11 +164,11 @@ func TestPool_destination_takes_half_of_the_workers(t *testing.T) {
 		if healthy != 10 {
 			t.Errorf("%d of the neighbour's 10 deliveries got through", healthy)
 		}
-		if most := r.sink.most[r.lanes[0].Destination]; most != 4 {
+		if most := r.sink.peak(r.lanes[0].Destination); most != 4 {
 			t.Errorf("the slow destination had %d workers at once, want 4 of 8", most)
 		}
 		r.after(5 * time.Minute)
-		if most := r.sink.most[r.lanes[0].Destination]; most != 4 {
+		if most := r.sink.peak(r.lanes[0].Destination); most != 4 {
 			t.Errorf("the slow destination had %d workers at once, want 4 of 8", most)
 		}
 		r.wantSettled(70)
@@ -164,13 +182,13 @@ func TestPool_too_short_a_lease_is_given_back_not_sent(t *testing.T) {
 		r.queue.insert(list, r.pool.Lease())
 		stood := time.Now()
 		r.after(r.pool.Lease() - hub.DefaultTimeout - leaseMargin + time.Millisecond) // a commit that hung
-		if len(r.sink.sent) != 0 {
+		if len(r.sink.log()) != 0 {
 			t.Fatal("sent before it was submitted")
 		}
 		r.pool.Submit(list, map[hub.EventID]*hub.Event{list[0].Delivery.Event: {}}, stood)
 		r.after(0)
-		if len(r.sink.sent) != 0 || len(r.queue.released) != 1 || r.queue.released[0].putOff != 0 {
-			t.Fatalf("sent %d, released %+v", len(r.sink.sent), r.queue.released)
+		if len(r.sink.log()) != 0 || len(r.queue.givenBack()) != 1 || r.queue.givenBack()[0].putOff != 0 {
+			t.Fatalf("sent %d, released %+v", len(r.sink.log()), r.queue.givenBack())
 		}
 		r.after(time.Second) // claimed anew, with a whole lease
 		r.wantSettled(1)
@@ -181,24 +199,24 @@ func TestPool_whole_curve_ends_exhausted(t *testing.T) {
 	bubble(t, 1, func(r *rig, _ *Deps) { r.sink.do = refusing }, func(r *rig) {
 		begun := time.Now()
 		r.ingest(r.deliveries(0, 1))
-		for len(r.queue.rows) > 0 && time.Since(begun) < 48*time.Hour {
+		for len(r.queue.left()) > 0 && time.Since(begun) < 48*time.Hour {
 			r.after(10 * time.Minute)
 		}
-		if len(r.sink.sent) != 8 || len(r.queue.recorded) != 8 {
-			t.Fatalf("%d sent, %d recorded, want 8 attempts", len(r.sink.sent), len(r.queue.recorded))
+		if len(r.sink.log()) != 8 || len(r.queue.history()) != 8 {
+			t.Fatalf("%d sent, %d recorded, want 8 attempts", len(r.sink.log()), len(r.queue.history()))
 		}
-		for i, s := range r.sink.sent {
+		for i, s := range r.sink.log() {
 			if s.number != int32(i+1) {
 				t.Errorf("attempt %d has number %d", i+1, s.number)
 			}
 		}
-		last := r.queue.recorded[7].Decision
+		last := r.queue.history()[7].Decision
 		if last.State != hub.Dead || last.DeadReason != hub.DeadExhausted {
 			t.Errorf("end = %+v", last)
 		}
 		const latest = 27*time.Hour + 35*time.Minute + 5*time.Second
 		// A retry starts at most one look after it came due.
-		if took := r.sink.sent[7].at.Sub(begun); took < latest-time.Second || took > latest+7*lookEvery {
+		if took := r.sink.log()[7].at.Sub(begun); took < latest-time.Second || took > latest+7*lookEvery {
 			t.Errorf("the last attempt came after %s, want %s", took, latest)
 		}
 		if held, _ := r.pool.Held(); held != 0 {

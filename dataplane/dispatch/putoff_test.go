@@ -22,23 +22,23 @@ func TestPool_puts_off(t *testing.T) {
 			}
 			r.ingest(r.deliveries(0, 1))
 			r.after(0)
-			if len(r.sink.sent) != 0 || len(r.queue.released) != 1 || r.queue.released[0].putOff != 10*time.Second {
-				t.Fatalf("sent %d, released %+v", len(r.sink.sent), r.queue.released)
+			if len(r.sink.log()) != 0 || len(r.queue.givenBack()) != 1 || r.queue.givenBack()[0].putOff != 10*time.Second {
+				t.Fatalf("sent %d, released %+v", len(r.sink.log()), r.queue.givenBack())
 			}
 			if err := r.pool.Ready(); err == nil || !strings.Contains(err.Error(), "nothing is sent unsigned: the destination has no signing secret") {
 				t.Errorf("Ready = %v", err)
 			}
 			r.after(25 * time.Second)
-			if len(r.sink.sent) != 0 || len(r.queue.released) != 3 {
-				t.Errorf("sent %d, released %d times after 25 s", len(r.sink.sent), len(r.queue.released))
+			if len(r.sink.log()) != 0 || len(r.queue.givenBack()) != 3 {
+				t.Errorf("sent %d, released %d times after 25 s", len(r.sink.log()), len(r.queue.givenBack()))
 			}
 			r.store.change(func(c *db.TenantConfig) {
 				c.Destinations = map[hub.DestinationID]db.DestinationConfig{dest: keys}
 			})
 			r.after(15 * time.Second)
 			r.wantSettled(1)
-			if r.sink.sent[0].number != 1 {
-				t.Errorf("the wait used up attempts: number %d", r.sink.sent[0].number)
+			if r.sink.log()[0].number != 1 {
+				t.Errorf("the wait used up attempts: number %d", r.sink.log()[0].number)
 			}
 			r.after(30 * time.Second)
 			if err := r.pool.Ready(); err != nil {
@@ -59,8 +59,8 @@ func TestPool_puts_off(t *testing.T) {
 				r.store.change(row.change)
 				r.ingest(r.deliveries(0, 1))
 				r.after(time.Second)
-				if len(r.sink.sent) != 0 || len(r.queue.released) != 1 || r.queue.released[0].putOff != row.putOff {
-					t.Errorf("sent %d, released %+v, want it put off by %s", len(r.sink.sent), r.queue.released, row.putOff)
+				if len(r.sink.log()) != 0 || len(r.queue.givenBack()) != 1 || r.queue.givenBack()[0].putOff != row.putOff {
+					t.Errorf("sent %d, released %+v, want it put off by %s", len(r.sink.log()), r.queue.givenBack(), row.putOff)
 				}
 				if held, _ := r.pool.Held(); held != 0 {
 					t.Errorf("%d held", held)
@@ -70,11 +70,11 @@ func TestPool_puts_off(t *testing.T) {
 	}
 	t.Run("event_that_retention_dropped", func(t *testing.T) {
 		bubble(t, 1, nil, func(r *rig) {
-			r.queue.gone = true
+			r.queue.forgetEvents()
 			r.queue.insert(r.deliveries(0, 1), 0)
 			r.after(time.Second)
-			if len(r.sink.sent) != 0 || len(r.queue.released) != 1 || r.queue.released[0].putOff != 10*time.Minute {
-				t.Errorf("sent %d, released %+v", len(r.sink.sent), r.queue.released)
+			if len(r.sink.log()) != 0 || len(r.queue.givenBack()) != 1 || r.queue.givenBack()[0].putOff != 10*time.Minute {
+				t.Errorf("sent %d, released %+v", len(r.sink.log()), r.queue.givenBack())
 			}
 		})
 	})

@@ -53,6 +53,19 @@ func (s *scripted) Attempt(ctx context.Context, job sink.Job) hub.Attempt {
 	return a
 }
 
+func (s *scripted) log() []sent {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.sent)
+}
+
+// peak is how many attempts of a destination there were at once.
+func (s *scripted) peak(dest hub.DestinationID) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most[dest]
+}
+
 // configStore is a tenant's configuration that tests change.
 type configStore struct {
 	mu     sync.Mutex
@@ -214,7 +227,7 @@ func (r *rig) wantSettled(n int) {
 	r.queue.mu.Lock()
 	defer r.queue.mu.Unlock()
 	ids := map[hub.DeliveryID]int{}
-	for _, s := range r.sink.sent {
+	for _, s := range r.sink.log() {
 		ids[s.id]++
 	}
 	for id, times := range ids {
@@ -225,7 +238,9 @@ func (r *rig) wantSettled(n int) {
 	if len(ids) != n || len(r.queue.recorded) != n || r.queue.lost != 0 || len(r.queue.rows) != 0 {
 		r.Errorf("%d sent, %d recorded, %d lost, %d left, want %d of the first two", len(ids), len(r.queue.recorded), r.queue.lost, len(r.queue.rows), n)
 	}
-	if held, _ := r.pool.Held(); held != 0 || r.pool.bytes != 0 {
-		r.Errorf("the pool still holds %d deliveries of %d bytes", held, r.pool.bytes)
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	if r.pool.held != 0 || r.pool.bytes != 0 {
+		r.Errorf("the pool still holds %d deliveries of %d bytes", r.pool.held, r.pool.bytes)
 	}
 }

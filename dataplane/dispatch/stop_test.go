@@ -9,14 +9,14 @@ import (
 
 func TestPool_stop(t *testing.T) {
 	t.Run("waiting_ones_go_back_and_running_ones_end", func(t *testing.T) {
-		bubble(t, 2, func(r *rig, _ *Deps) { r.sink.do = sleeping(10 * time.Second) }, func(r *rig) {
+		bubble(t, 3, func(r *rig, _ *Deps) { r.sink.do = sleeping(10 * time.Second) }, func(r *rig) {
 			r.ingest(r.deliveries(0, 10))
 			r.ingest(r.deliveries(1, 10))
 			r.after(time.Second)
 			r.stop()
 			r.after(0)
-			if len(r.queue.released) != 12 {
-				t.Errorf("%d leases were given back at once, want 12", len(r.queue.released))
+			if len(r.queue.givenBack()) != 12 {
+				t.Errorf("%d leases were given back at once, want 12", len(r.queue.givenBack()))
 			}
 			select {
 			case <-r.done:
@@ -24,7 +24,7 @@ func TestPool_stop(t *testing.T) {
 			default:
 			}
 			// What ingest still brings is not kept either.
-			late := r.deliveries(0, 1)
+			late := r.deliveries(2, 1)
 			r.pool.Reserve(late)
 			if late[0].LeaseToken != 0 {
 				t.Error("a stopping pool reserved a delivery")
@@ -34,10 +34,10 @@ func TestPool_stop(t *testing.T) {
 			if took := time.Since(stopped); took != 9*time.Second {
 				t.Errorf("Run returned %s after the stop, the attempts had 9 s to go", took)
 			}
-			if len(r.queue.recorded) != 8 || len(r.sink.sent) != 8 {
-				t.Errorf("%d sent, %d recorded, want the 8 that were under way", len(r.sink.sent), len(r.queue.recorded))
+			if len(r.queue.history()) != 8 || len(r.sink.log()) != 8 {
+				t.Errorf("%d sent, %d recorded, want the 8 that were under way", len(r.sink.log()), len(r.queue.history()))
 			}
-			for _, row := range r.queue.rows {
+			for _, row := range r.queue.left() {
 				if row.token != 0 {
 					t.Error("a lease was left behind")
 				}
@@ -53,8 +53,8 @@ func TestPool_stop(t *testing.T) {
 			r.after(0)
 			r.pool.Submit(list, nil, time.Now())
 			r.after(0)
-			if len(r.queue.released) != 3 || len(r.sink.sent) != 0 {
-				t.Errorf("%d released, %d sent", len(r.queue.released), len(r.sink.sent))
+			if len(r.queue.givenBack()) != 3 || len(r.sink.log()) != 0 {
+				t.Errorf("%d released, %d sent", len(r.queue.givenBack()), len(r.sink.log()))
 			}
 		})
 	})
@@ -65,10 +65,10 @@ func TestPool_stop(t *testing.T) {
 			r.stop()
 			r.hard()
 			<-r.done
-			if len(r.queue.recorded) != 0 || len(r.queue.rows) != 2 {
-				t.Errorf("%d recorded, %d left", len(r.queue.recorded), len(r.queue.rows))
+			if len(r.queue.history()) != 0 || len(r.queue.left()) != 2 {
+				t.Errorf("%d recorded, %d left", len(r.queue.history()), len(r.queue.left()))
 			}
-			for _, row := range r.queue.rows {
+			for _, row := range r.queue.left() {
 				if row.delivery.Attempts != 0 || row.token == 0 {
 					t.Errorf("row = %+v, want it to wait for the end of its lease", row)
 				}
@@ -77,7 +77,7 @@ func TestPool_stop(t *testing.T) {
 	})
 	t.Run("outcomes_that_cannot_be_written_do_not_hold_it_past_the_hard_end", func(t *testing.T) {
 		bubble(t, 1, nil, func(r *rig) {
-			r.queue.away = true
+			r.queue.setAway(true)
 			r.ingest(r.deliveries(0, 2))
 			r.after(time.Second)
 			r.stop()
@@ -95,17 +95,17 @@ func TestPool_stop(t *testing.T) {
 
 func TestPool_while_the_database_is_away(t *testing.T) {
 	bubble(t, 4, func(_ *rig, d *Deps) { d.Unwritten = 5 }, func(r *rig) {
-		r.queue.away = true
+		r.queue.setAway(true)
 		var all []db.NewDelivery
 		for lane := range 4 {
 			all = append(all, r.deliveries(lane, 5)...)
 		}
 		r.ingest(all)
 		r.after(20 * time.Second)
-		if got := len(r.sink.sent); got != 5 {
+		if got := len(r.sink.log()); got != 5 {
 			t.Errorf("%d requests were sent that nobody can record, want no more than 5", got)
 		}
-		r.queue.away = false
+		r.queue.setAway(false)
 		r.after(10 * time.Second)
 		r.wantSettled(20)
 	})

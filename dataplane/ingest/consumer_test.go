@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
@@ -81,6 +82,23 @@ func TestConsumer_commit_is_never_ahead_of_what_is_stored(t *testing.T) {
 	}
 	if p := r.pool; p.submitted != 3 || p.reserved != p.submitted+p.cancelled || p.cancelled == 0 {
 		t.Errorf("pool: %d reserved, %d submitted, %d cancelled", p.reserved, p.submitted, p.cancelled)
+	}
+}
+
+func TestConsumer_offset_ahead_of_the_ledger_is_not_committed(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, 1, lenderTopic)
+	inbox := newInbox()
+	inbox.behind = 1 // as if the database had been set back
+	d.produce(fact(0, "a"), fact(0, "b"))
+	r := d.consume(inbox)
+	inbox.waitEvents(t, 2)
+	r.end(t)
+	if at := d.committed(0); at > 1 {
+		t.Errorf("offset %d is committed, the ledger says less", at)
+	}
+	if n := testutil.ToFloat64(r.deps.Metrics.CommitsAhead); n == 0 {
+		t.Error("nobody counted it")
 	}
 }
 

@@ -119,6 +119,18 @@ func TestGuard_refuses_without_a_connection(t *testing.T) {
 }
 
 func TestGuard_names(t *testing.T) {
+	t.Run("one_refused_address_refuses_the_name_in_any_order", func(t *testing.T) {
+		p := answering(t, ok)
+		_, port, _ := net.SplitHostPort(p.addr)
+		policy := address.Policy{AllowHTTP: true, AllowPrefixes: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}}
+		w := resolving(t, policy, map[string][]string{"first.test.": {"127.0.0.2", "127.0.0.1"}, "last.test.": {"127.0.0.1", "127.0.0.2"}})
+		for _, name := range []string{"first.test", "last.test"} {
+			wantFailure(t, attempt(t, w, jobTo("http://"+name+":"+port, 5*time.Second)), hub.ErrBlocked, "")
+		}
+		if conns, _ := p.counts(); conns != 0 {
+			t.Errorf("%d connections were opened", conns)
+		}
+	})
 	t.Run("admitted_name_is_reached", func(t *testing.T) {
 		p := answering(t, ok)
 		_, port, _ := net.SplitHostPort(p.addr)
