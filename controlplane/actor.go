@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/hub"
@@ -27,6 +28,8 @@ const (
 	Read               Action = "read"
 	CreateSubscription Action = "create event subscriptions"
 	VerifySubscription Action = "verify event subscriptions"
+	ReadQuarantine     Action = "read quarantined records"
+	ReadmitQuarantined Action = "re-admit quarantined records"
 )
 
 // needs is the least role of each action.
@@ -34,11 +37,27 @@ var needs = map[Action]hub.Role{
 	Read:               hub.Viewer,
 	CreateSubscription: hub.Operator,
 	VerifySubscription: hub.Operator,
+	ReadQuarantine:     hub.Viewer,
+	ReadmitQuarantined: hub.Operator,
 }
 
-// Can reports whether the actor's role admits an action. An action without a
-// rule is admitted to nobody.
-func (a Actor) Can(action Action) bool { return a.Role.Includes(needs[action]) }
+// needsPlatform has the actions that a tenant's token is never admitted to. A
+// quarantined record belongs to no tenant for sure.
+var needsPlatform = map[Action]bool{ReadQuarantine: true, ReadmitQuarantined: true}
+
+// Can reports whether the actor's role and scope admit an action. An action
+// without a rule is admitted to nobody.
+func (a Actor) Can(action Action) bool {
+	return a.Role.Includes(needs[action]) && (a.Platform() || !needsPlatform[action])
+}
+
+// WhyNot says in words why an action is not admitted.
+func (a Actor) WhyNot(action Action) string {
+	if needsPlatform[action] && !a.Platform() {
+		return fmt.Sprintf("a token of one tenant may not %s; that needs scope PLATFORM", action)
+	}
+	return fmt.Sprintf("a token with role %s may not %s", a.Role, action)
+}
 
 // Platform reports whether the actor reaches all tenants.
 func (a Actor) Platform() bool { return a.Tenant == "" }

@@ -38,6 +38,19 @@ func (h *History) DeliveriesByID(ctx context.Context, a Actor, ids []hub.Deliver
 	return slices.DeleteFunc(list, func(s hub.Standing) bool { return !a.Sees(s.Tenant) }), err
 }
 
+// DeliveriesOfPairs gives the deliveries of events for subscriptions, as far as
+// the actor sees them; a pair without one is missing.
+func (h *History) DeliveriesOfPairs(ctx context.Context, a Actor, pairs []db.Pair) (map[db.Pair]*hub.Standing, error) {
+	found, err := h.DB.DeliveriesOfPairs(ctx, pairs)
+	byPair := make(map[db.Pair]*hub.Standing, len(found))
+	for pair, s := range found {
+		if a.Sees(s.Tenant) {
+			byPair[pair] = &s
+		}
+	}
+	return byPair, err
+}
+
 // Attempts gives the newest hundred attempts of deliveries that the actor
 // sees, the first one first.
 func (h *History) Attempts(ctx context.Context, a Actor, ids []hub.DeliveryID) (map[hub.DeliveryID][]hub.RecordedAttempt, error) {

@@ -76,6 +76,7 @@ func (s *Subscriptions) Create(ctx context.Context, a Actor, n NewSubscription) 
 		Destination: hub.Destination{
 			ID: hub.DestinationID{ID: hub.NewID(now, s.Random)}, Tenant: sub.Tenant, Kind: n.Kind, URL: url, CreatedAt: now,
 		},
+		Audit: s.auditCreated(a, now, url),
 	}
 	var text string
 	if n.Kind == hub.SinkWebhook {

@@ -55,6 +55,7 @@ func (s *Subscriptions) Verify(ctx context.Context, a Actor, id hub.Subscription
 		}
 	}
 	result.At = s.Now().UTC().Truncate(time.Microsecond)
+	result.Audit = s.auditVerified(a, result.At)
 	sub, err = s.DB.RecordVerification(ctx, result)
 	if errors.Is(err, db.ErrChanged) {
 		return sub, []UserError{userError(Conflict, path, "the event subscription changed while it was verified; verify it again")}, nil

@@ -20,8 +20,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/dataplane/dispatch"
 	"github.com/streaming-hub/streaming-hub/dataplane/ingest"
+	"github.com/streaming-hub/streaming-hub/dataplane/observer"
+	"github.com/streaming-hub/streaming-hub/dataplane/pull"
 	"github.com/streaming-hub/streaming-hub/dataplane/sink"
 	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
 	"github.com/streaming-hub/streaming-hub/dataplane/upkeep"
@@ -38,7 +41,7 @@ const ingestWriters = 2
 // Config is what the program was told.
 type Config struct {
 	Version  string
-	Listener net.Listener // for health and metrics
+	Listener net.Listener // for the pull API, health and metrics
 	DSN      string
 
 	Ingest, Deliver bool // the parts of the work that this process does
@@ -56,6 +59,9 @@ type Config struct {
 	Addresses    address.Policy
 	Keyring      *secret.Keyring
 
+	DLQRetention        time.Duration // of dead-letter observations
+	PullRate, PullBurst int           // pull requests of one tenant: per second, and at once
+
 	ShutdownTimeout time.Duration
 	Profiles        bool // serve /debug/pprof/
 	Log             *slog.Logger
@@ -69,7 +75,7 @@ func Run(ctx context.Context, c Config) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
 	// Each kind of work has connections of its own.
-	inboxDB, err := db.Open(ctx, db.Config{DSN: c.DSN, MaxConns: ingestWriters + 2, Hot: true, Name: "streaming-hub ingest"})
+	inboxDB, err := db.Open(ctx, db.Config{DSN: c.DSN, MaxConns: ingestWriters + 5, Hot: true, Name: "streaming-hub ingest"})
 	if err != nil {
 		return err
 	}
@@ -84,6 +90,16 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	defer configDB.Close()
+	observerDB, err := db.Open(ctx, db.Config{DSN: c.DSN, MaxConns: 1, Name: "streaming-hub dead-letter observer"})
+	if err != nil {
+		return err
+	}
+	defer observerDB.Close()
+	pullDB, err := db.Open(ctx, db.Config{DSN: c.DSN, MaxConns: 4, Hot: true, Name: "streaming-hub pull"})
+	if err != nil {
+		return err
+	}
+	defer pullDB.Close()
 
 	tenants := snapshot.New(snapshot.Deps{
 		Store: configDB, Keyring: c.Keyring, CurveSteps: c.CurveSteps, Now: time.Now, Log: c.Log,
@@ -98,15 +114,25 @@ func Run(ctx context.Context, c Config) error {
 		Now: time.Now, Random: rand.Reader, Token: leaseToken, Jitter: mathrand.Float64,
 		Metrics: dispatch.NewMetrics(registry), Log: c.Log,
 	})
+	watcher := pull.NewWatcher(pullDB, c.Log)
 	consumer := ingest.NewConsumer(ingest.Deps{
-		Kafka: c.Kafka, Group: c.Group, Rules: c.Rules, Inbox: inboxDB, Ledger: configDB, Tenants: tenants, Pool: ingestPool(c, pool),
+		Kafka: c.Kafka, Group: c.Group, Rules: c.Rules, Inbox: watcher.Inbox(inboxDB), Ledger: configDB, Tenants: tenants, Pool: ingestPool(c, pool),
 		BatchRecords: c.BatchRecords, Writers: ingestWriters,
 		Now: time.Now, Random: rand.Reader, Jitter: mathrand.Float64,
 		Metrics: ingest.NewMetrics(registry), Log: c.Log,
 	})
 	registry.MustRegister(consumer) // its partitions' lag
-	keeper := upkeep.New(configDB, registry, c.Log)
-	server := newServer(c, registry, keeper, consumer, pool)
+	deadLetters := observer.New(observer.Deps{
+		Kafka: c.Kafka, Group: c.Group + "-dlq", TopicPrefix: c.Rules.TopicPrefix, HeaderPrefix: c.HeaderPrefix,
+		Store: observerDB, Now: time.Now, Random: rand.Reader, Metrics: observer.NewMetrics(registry), Log: c.Log,
+	})
+	keeper := upkeep.New(configDB, registry, retention(c), c.Log)
+	reads := pull.New(pull.Deps{
+		Store: pullDB, Subscriptions: pullDB, Tokens: access.NewTokens(pullDB), Watcher: watcher,
+		Rate: c.PullRate, Burst: c.PullBurst, Stopping: ctx, Now: time.Now,
+		Metrics: pull.NewMetrics(registry), Log: c.Log,
+	})
+	server := newServer(c, registry, keeper, consumer, pool, reads)
 
 	// hard ends ShutdownTimeout after ctx: then nothing is waited for any more.
 	hard, stopHard := context.WithCancel(context.WithoutCancel(ctx))
@@ -118,7 +144,7 @@ func Run(ctx context.Context, c Config) error {
 	serverDone := make(chan error, 1)
 	go func() { serverDone <- server.run(serving) }()
 
-	err = work(ctx, hard, c, keeper, tenants, consumer, pool, configDB)
+	err = work(ctx, hard, c, keeper, tenants, consumer, deadLetters, pool, watcher, configDB)
 	stopServing()
 	if serveErr := <-serverDone; err == nil {
 		err = serveErr
@@ -126,7 +152,7 @@ func Run(ctx context.Context, c Config) error {
 	return err
 }
 
-func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *snapshot.Cache, consumer *ingest.Consumer, pool *dispatch.Pool, quarantine ingest.Quarantine) error {
+func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *snapshot.Cache, consumer *ingest.Consumer, deadLetters *observer.Observer, pool *dispatch.Pool, watcher *pull.Watcher, quarantine ingest.Quarantine) error {
 	if err := keeper.AwaitSchema(ctx); err != nil {
 		return nil // asked to stop while waiting
 	}
@@ -134,9 +160,11 @@ func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *s
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return keeper.Run(ctx) })
 	g.Go(func() error { return tenants.Run(ctx) })
+	g.Go(func() error { return watcher.Run(ctx) })
 	if c.Ingest {
 		g.Go(func() error { return consumer.Run(ctx) })
 		g.Go(func() error { return consumer.Readmit(ctx, quarantine) })
+		g.Go(func() error { return deadLetters.Run(ctx) })
 	}
 	if c.Deliver {
 		g.Go(func() error { return pool.Run(ctx, hard) })
@@ -146,6 +174,19 @@ func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *s
 	}
 	c.Log.Info("data plane stopped")
 	return nil
+}
+
+// feedRetention is how far back a reader of the live feed can go on.
+const feedRetention = 48 * time.Hour
+
+// retention says what upkeep drops. What still waits to be delivered must end
+// before its events and deliveries may go, so these are not in the list.
+func retention(c Config) []upkeep.Retention {
+	list := []upkeep.Retention{{Table: "outcome_feed", Keep: feedRetention}}
+	if c.DLQRetention > 0 {
+		list = append(list, upkeep.Retention{Table: "dlq_observations", Keep: c.DLQRetention})
+	}
+	return list
 }
 
 // leaseToken is a random token, never 0 and exact in every language's numbers.

@@ -26,4 +26,4 @@ func (nobody) Reserve([]db.NewDelivery)                                       {}
 func (nobody) Submit([]db.NewDelivery, map[hub.EventID]*hub.Event, time.Time) {}
 func (nobody) Cancel([]db.NewDelivery)                                        {}
 func (nobody) Lease() time.Duration                                           { return 0 }
-func (nobody) AwaitRoom(context.Context, int)                                 {}
+func (nobody) AwaitRoom(context.Context, int) func()                          { return func() {} }

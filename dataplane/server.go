@@ -14,6 +14,7 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/dataplane/dispatch"
 	"github.com/streaming-hub/streaming-hub/dataplane/ingest"
+	"github.com/streaming-hub/streaming-hub/dataplane/pull"
 	"github.com/streaming-hub/streaming-hub/dataplane/upkeep"
 )
 
@@ -21,14 +22,15 @@ import (
 // process calls itself unready.
 const maxOldestDue = 5 * time.Minute
 
-// server answers /healthz, /readyz and /metrics.
+// server answers the pull API, /healthz, /readyz and /metrics.
 type server struct {
 	config Config
 	http   *http.Server
 }
 
-func newServer(c Config, r *prometheus.Registry, keeper *upkeep.Upkeep, consumer *ingest.Consumer, pool *dispatch.Pool) *server {
+func newServer(c Config, r *prometheus.Registry, keeper *upkeep.Upkeep, consumer *ingest.Consumer, pool *dispatch.Pool, reads *pull.API) *server {
 	mux := http.NewServeMux()
+	mux.Handle("/v1/events", reads)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "ok")
 	})
@@ -51,7 +53,9 @@ func newServer(c Config, r *prometheus.Registry, keeper *upkeep.Upkeep, consumer
 		}
 		answerReady(w, errors.Join(problems...))
 	})
-	return &server{config: c, http: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}}
+	return &server{config: c, http: &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}}
 }
 
 // answerReady says ready, or in one line each what is not.
@@ -72,7 +76,7 @@ func (s *server) run(ctx context.Context) error {
 	go func() { failed <- s.http.Serve(s.config.Listener) }()
 	select {
 	case err := <-failed:
-		return fmt.Errorf("serve health and metrics: %w", err)
+		return fmt.Errorf("serve the pull API, health and metrics: %w", err)
 	case <-ctx.Done():
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

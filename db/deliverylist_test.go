@@ -76,11 +76,11 @@ func TestListPlans(t *testing.T) {
 		{"SubscriptionPageOfTenant", dbsqlc.SubscriptionPageOfTenant, `'tenant3', ` + top + `, 20`, "event_subscriptions_tenant", false},
 		{"QuarantinePage", dbsqlc.QuarantinePage, middle + `, ` + lowest + `, 100`, "pkey", true},
 		{"QuarantinedByID", dbsqlc.QuarantinedByID, ids + `, ` + lowest + `, ` + high, "pkey", true},
-		{"RequestReadmission", dbsqlc.RequestReadmission, ids + `, ` + lowest + `, ` + high, "pkey", true},
+		{"RequestReadmission", dbsqlc.RequestReadmission, lowest + `, ` + high + `, ` + ids, "pkey", true},
 		{"ObservationPage", dbsqlc.ObservationPage, middle + `, ` + lowest + `, 100`, "pkey", true},
 		{"ObservationPageOfTenant", dbsqlc.ObservationPageOfTenant, `'tenant3', ` + middle + `, ` + lowest + `, 100`, "tenant_id_id_idx", true},
 		{"ObservationsByID", dbsqlc.ObservationsByID, ids + `, ` + lowest + `, ` + high, "pkey", true},
-		{"BirthsOfPairs", dbsqlc.BirthsOfPairs, ids + `, ` + ids + `, ` + lowest, "event_id_idx", false},
+		{"BirthsOfEvents", dbsqlc.BirthsOfEvents, ids + `, ` + lowest, "event_id_idx", false},
 		{"FeedRows", dbsqlc.FeedRows, `'7', '00000000-0000-0000-0000-000000000000', 32`, "xid_id_idx", false},
 	} {
 		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {

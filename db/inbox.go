@@ -138,6 +138,7 @@ func (d *DB) ingestOnce(ctx context.Context, b IngestBatch, plan func(context.Co
 	}
 	w, err := plan(ctx, state)
 	if err != nil {
+		_, _ = conn.Exec(ctx, "rollback") // else the connection is closed, which is as good
 		return nil, err
 	}
 	return nil, d.writeIngest(ctx, conn.Conn(), w)

@@ -92,16 +92,24 @@ const testKEK = "test:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
 func newKillRig(ctx context.Context, t *testing.T) *killRig {
 	t.Helper()
+	r := newRig(ctx, t)
+	var err error
+	if r.broker, err = broker.Start(broker.Options{Topics: []string{"lerian.streaming.lender"}, Partitions: replicaPartitions}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.broker.Close() })
+	return r
+}
+
+// newRig has everything but a broker.
+func newRig(ctx context.Context, t *testing.T) *killRig {
+	t.Helper()
 	r := &killRig{dsn: dbtest.New(t), kek: testKEK}
 	var err error
 	if r.pool, err = pgxpool.New(ctx, r.dsn); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.pool.Close)
-	if r.broker, err = broker.Start(broker.Options{Topics: []string{"lerian.streaming.lender"}, Partitions: replicaPartitions}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.broker.Close() })
 	r.startReceiver(ctx, t)
 	r.subscribe(ctx, t)
 	return r

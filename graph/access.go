@@ -11,29 +11,34 @@ import (
 // fieldActions is the right that each root field needs. A field that is not
 // listed is open to nobody; what it leads to belongs to the same right.
 var fieldActions = map[string]controlplane.Action{
-	"Query.viewer":                     controlplane.Read,
-	"Query.node":                       controlplane.Read,
-	"Query.eventSubscription":          controlplane.Read,
-	"Query.eventSubscriptions":         controlplane.Read,
-	"Query.event":                      controlplane.Read,
-	"Query.events":                     controlplane.Read,
-	"Query.delivery":                   controlplane.Read,
-	"Query.deliveries":                 controlplane.Read,
-	"Query.__schema":                   controlplane.Read,
-	"Query.__type":                     controlplane.Read,
-	"Mutation.createEventSubscription": controlplane.CreateSubscription,
-	"Mutation.verifyEventSubscription": controlplane.VerifySubscription,
-	"Subscription.deliveryOutcomes":    controlplane.Read,
+	"Query.viewer":                       controlplane.Read,
+	"Query.node":                         controlplane.Read,
+	"Query.eventSubscription":            controlplane.Read,
+	"Query.eventSubscriptions":           controlplane.Read,
+	"Query.event":                        controlplane.Read,
+	"Query.events":                       controlplane.Read,
+	"Query.delivery":                     controlplane.Read,
+	"Query.deliveries":                   controlplane.Read,
+	"Query.explainMatch":                 controlplane.Read,
+	"Query.quarantinedRecords":           controlplane.ReadQuarantine,
+	"Query.dlqObservations":              controlplane.Read,
+	"Query.__schema":                     controlplane.Read,
+	"Query.__type":                       controlplane.Read,
+	"Mutation.createEventSubscription":   controlplane.CreateSubscription,
+	"Mutation.verifyEventSubscription":   controlplane.VerifySubscription,
+	"Mutation.readmitQuarantinedRecords": controlplane.ReadmitQuarantined,
+	"Subscription.deliveryOutcomes":      controlplane.Read,
 }
 
-// guardFields refuses root fields that the actor's role does not admit.
+// guardFields refuses root fields that the actor's role or scope does not
+// admit.
 func guardFields(ctx context.Context, next graphql.Resolver) (any, error) {
 	fc := graphql.GetFieldContext(ctx)
 	switch fc.Object {
 	case "Query", "Mutation", "Subscription":
 		action := fieldActions[fc.Object+"."+fc.Field.Name]
 		if a := actorOf(ctx); !a.Can(action) {
-			return nil, apiErrorf(codeForbidden, "a token with role %s may not %s", a.Role, action)
+			return nil, apiErrorf(codeForbidden, "%s", a.WhyNot(action))
 		}
 	}
 	return next(ctx)

@@ -19,7 +19,7 @@ import (
 // COMPLEXITY_LIMIT_EXCEEDED.
 const (
 	codeUnauthenticated = "UNAUTHENTICATED" // no token, or one that lets nobody in
-	codeForbidden       = "FORBIDDEN"       // the token's role is too small
+	codeForbidden       = "FORBIDDEN"       // the token's role or scope is too small
 	codeBadInput        = "BAD_USER_INPUT"  // a value that its scalar or argument does not take
 	codeBadRequest      = "BAD_REQUEST"     // not a GraphQL request
 	codeLimit           = "LIMIT_EXCEEDED"  // size, depth, aliases, operations per socket

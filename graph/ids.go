@@ -1,29 +1,24 @@
 package graph
 
 import (
-	"encoding/hex"
-	"strings"
-
+	"github.com/streaming-hub/streaming-hub/controlplane"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
 
-// Prefixes of global ids: a type and the UUID's 32 hexadecimal digits.
+// Prefixes of global ids.
 const (
-	eventPrefix        = "evt_"
-	subscriptionPrefix = "sub_"
-	destinationPrefix  = "dst_"
-	deliveryPrefix     = "dlv_"
+	eventPrefix        = controlplane.EventIDs
+	subscriptionPrefix = controlplane.SubscriptionIDs
+	destinationPrefix  = controlplane.DestinationIDs
+	deliveryPrefix     = controlplane.DeliveryIDs
+	quarantinedPrefix  = controlplane.QuarantinedIDs
+	observationPrefix  = controlplane.ObservationIDs
 )
 
-func globalID(prefix string, id hub.ID) string { return prefix + hex.EncodeToString(id[:]) }
+func globalID(prefix string, id hub.ID) string { return controlplane.GlobalID(prefix, id) }
 
 // parseGlobalID reads an id of one type. ok is false for anything else, which
 // is answered like an id that does not exist.
 func parseGlobalID(prefix, text string) (id hub.ID, ok bool) {
-	digits, ok := strings.CutPrefix(text, prefix)
-	if !ok || len(digits) != 2*len(id) {
-		return id, false
-	}
-	_, err := hex.Decode(id[:], []byte(digits))
-	return id, err == nil
+	return controlplane.ParseGlobalID(prefix, text)
 }

@@ -101,8 +101,16 @@ func costs() (c generated.ComplexityRoot) {
 	c.Query.Events = func(child int, first int32, _ *string, _ *model.EventFilter) int { return list(child, first) }
 	c.Query.Deliveries = func(child int, first int32, _ *string, _ *model.DeliveryFilter) int { return list(child, first) }
 	c.Event.Deliveries = func(child int, first int32, _ *string) int { return list(child, first) }
-	// Subscriptions of one tenant are some dozens.
-	c.Event.Verdicts = func(child int) int { return list(child, 20) }
+	c.Query.QuarantinedRecords = func(child int, first int32, _ *string, _ *model.QuarantinedRecordFilter) int {
+		return list(child, first)
+	}
+	c.Query.DlqObservations = func(child int, first int32, _ *string, _ *model.DlqObservationFilter) int {
+		return list(child, first)
+	}
+	c.Mutation.ReadmitQuarantinedRecords = func(child int, input model.ReadmitQuarantinedRecordsInput) int {
+		return list(child, int32(min(len(input.Ids), maxPage)))
+	}
+	c.Event.Verdicts = func(child int, first int32, _ *string) int { return list(child, first) }
 	// Attempts of one delivery are few, as a rule at most a dozen.
 	c.Delivery.Attempts = func(child int) int { return list(child, 5) }
 	return c

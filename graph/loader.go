@@ -8,7 +8,6 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vikstrous/dataloadgen"
 
-	"github.com/streaming-hub/streaming-hub/controlplane"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -16,13 +15,27 @@ import (
 // loaders batch the look-ups of one response, for one actor.
 type loaders struct {
 	subscriptions *dataloadgen.Loader[hub.SubscriptionID, *hub.EventSubscription]
-	ofTenant      *dataloadgen.Loader[hub.TenantID, []hub.EventSubscription] // the newest page of each tenant
+	ofTenant      *dataloadgen.Loader[subscriptionPage, []hub.EventSubscription]
 	destinations  *dataloadgen.Loader[hub.DestinationID, *hub.Destination]
 	events        *dataloadgen.Loader[hub.EventID, *db.EventHead]
 	bodies        *dataloadgen.Loader[hub.EventID, []byte]
 	deliveries    *dataloadgen.Loader[hub.DeliveryID, *hub.Standing]
 	attempts      *dataloadgen.Loader[hub.DeliveryID, []hub.RecordedAttempt]
 	lastAttempts  *dataloadgen.Loader[hub.DeliveryID, []hub.RecordedAttempt]
+	ofPairs       *dataloadgen.Loader[db.Pair, *hub.Standing]
+
+	quarantined        *dataloadgen.Loader[hub.ID, *hub.QuarantinedRecord]
+	quarantinedHeaders *dataloadgen.Loader[hub.ID, []db.RawHeader]
+	quarantinedBodies  *dataloadgen.Loader[hub.ID, []byte]
+	observations       *dataloadgen.Loader[hub.ID, *hub.Observation]
+	observationBodies  *dataloadgen.Loader[hub.ID, []byte]
+}
+
+// subscriptionPage names a page of a tenant's subscriptions.
+type subscriptionPage struct {
+	tenant hub.TenantID
+	before hub.ID
+	size   int
 }
 
 // Batches close after a millisecond or at a full page of keys.
@@ -38,16 +51,30 @@ func (r *Resolver) newLoaders(ctx context.Context) *loaders {
 			list, err := r.Subscriptions.ByID(ctx, a, ids)
 			return indexed(list, func(s *hub.EventSubscription) hub.SubscriptionID { return s.ID }), err
 		}),
-		ofTenant: byKey(func(ctx context.Context, tenants []hub.TenantID) (map[hub.TenantID][]hub.EventSubscription, error) {
-			pages := make(map[hub.TenantID][]hub.EventSubscription, len(tenants))
+		ofTenant: byKey(func(ctx context.Context, wanted []subscriptionPage) (map[subscriptionPage][]hub.EventSubscription, error) {
+			pages := make(map[subscriptionPage][]hub.EventSubscription, len(wanted))
 			var err error
-			for _, t := range tenants {
-				if pages[t], err = r.Subscriptions.Page(ctx, a, t, controlplane.Newest, maxPage); err != nil {
+			for _, p := range wanted {
+				if pages[p], err = r.Subscriptions.Page(ctx, a, p.tenant, p.before, p.size); err != nil {
 					return nil, err
 				}
 			}
 			return pages, nil
 		}),
+		ofPairs: byKey(func(ctx context.Context, pairs []db.Pair) (map[db.Pair]*hub.Standing, error) {
+			return r.History.DeliveriesOfPairs(ctx, a, pairs)
+		}),
+		quarantined: byKey(func(ctx context.Context, ids []hub.ID) (map[hub.ID]*hub.QuarantinedRecord, error) {
+			list, err := r.Quarantine.ByID(ctx, a, ids)
+			return indexed(list, func(q *hub.QuarantinedRecord) hub.ID { return q.ID }), err
+		}),
+		quarantinedHeaders: byKey(r.Quarantine.Headers),
+		quarantinedBodies:  byKey(r.Quarantine.Bodies),
+		observations: byKey(func(ctx context.Context, ids []hub.ID) (map[hub.ID]*hub.Observation, error) {
+			list, err := r.Observations.ByID(ctx, a, ids)
+			return indexed(list, func(o *hub.Observation) hub.ID { return o.ID }), err
+		}),
+		observationBodies: byKey(r.Observations.Bodies),
 		destinations: byKey(func(ctx context.Context, ids []hub.DestinationID) (map[hub.DestinationID]*hub.Destination, error) {
 			list, err := r.Subscriptions.Destinations(ctx, a, ids)
 			return indexed(list, func(d *hub.Destination) hub.DestinationID { return d.ID }), err

@@ -16,6 +16,10 @@ func (r queryResolver) Node(ctx context.Context, id string) (model.Node, error) 
 		return nodeOf(r.EventSubscription(ctx, id))
 	case deliveryPrefix:
 		return nodeOf(r.Delivery(ctx, id))
+	case quarantinedPrefix:
+		return nodeOf(r.quarantinedRecord(ctx, id))
+	case observationPrefix:
+		return nodeOf(r.observation(ctx, id))
 	case destinationPrefix:
 		return nodeOf(r.destination(ctx, id))
 	}

@@ -22,6 +22,8 @@ const (
 	byEventSeq       order = 'q'
 	byDeliveryID     order = 'd'
 	byDeliveryEnd    order = 'r'
+	byQuarantinedID  order = 'u'
+	byObservationID  order = 'o'
 )
 
 func pageSize(first int32) (int, error) {

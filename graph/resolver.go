@@ -11,6 +11,8 @@ import (
 type Resolver struct {
 	Subscriptions *controlplane.Subscriptions
 	History       *controlplane.History
+	Quarantine    *controlplane.Quarantine
+	Observations  *controlplane.Observations
 	Feed          *controlplane.Feed
 	// HeaderPrefix begins the hub's own header names, as delivery uses them.
 	HeaderPrefix string
@@ -29,6 +31,9 @@ type (
 	deliveryResolver          struct{ *Resolver }
 	attemptResolver           struct{ *Resolver }
 	deliveryOutcomeResolver   struct{ *Resolver }
+	matchVerdictResolver      struct{ *Resolver }
+	quarantinedRecordResolver struct{ *Resolver }
+	dlqObservationResolver    struct{ *Resolver }
 )
 
 func (r *Resolver) Query() generated.QueryResolver               { return queryResolver{r} }
@@ -42,4 +47,11 @@ func (r *Resolver) Delivery() generated.DeliveryResolver { return deliveryResolv
 func (r *Resolver) Attempt() generated.AttemptResolver   { return attemptResolver{r} }
 func (r *Resolver) DeliveryOutcome() generated.DeliveryOutcomeResolver {
 	return deliveryOutcomeResolver{r}
+}
+func (r *Resolver) MatchVerdict() generated.MatchVerdictResolver { return matchVerdictResolver{r} }
+func (r *Resolver) QuarantinedRecord() generated.QuarantinedRecordResolver {
+	return quarantinedRecordResolver{r}
+}
+func (r *Resolver) DlqObservation() generated.DlqObservationResolver {
+	return dlqObservationResolver{r}
 }

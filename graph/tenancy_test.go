@@ -16,10 +16,13 @@ func TestTenancy_foreign_and_missing_answer_alike(t *testing.T) {
 	sub, dest := w.subscriptionOf("acme")
 	d := w.deliver("acme", sub, dest)
 	w.record(d.outcome(500, hub.Dead))
+	quarantined, observed := w.quarantine("acme", nil), w.observe("acme")
 	foreign := map[string]string{
+		"qrn": gid("qrn_", quarantined), "dlq": gid("dlq_", observed),
 		"sub": gid("sub_", sub), "dst": gid("dst_", dest), "evt": gid("evt_", d.Event.ID), "dlv": gid("dlv_", d.Delivery.ID.ID), "tenant": "acme",
 	}
 	missing := map[string]string{
+		"qrn": gid("qrn_", newID()), "dlq": gid("dlq_", newID()),
 		"sub": gid("sub_", newID()), "dst": gid("dst_", newID()), "evt": gid("evt_", newID()), "dlv": gid("dlv_", newID()), "tenant": "nobody",
 	}
 	const page = `{ nodes { id } edges { cursor } pageInfo { hasNextPage endCursor } }`
@@ -43,6 +46,13 @@ func TestTenancy_foreign_and_missing_answer_alike(t *testing.T) {
 		"all events":               `{ events ` + page + ` }`,
 		"all deliveries":           `{ deliveries ` + page + ` }`,
 		"all dead deliveries":      `{ deliveries(filter: {state: DEAD}) ` + page + ` }`,
+		"node of quarantined":      `query ($qrn: ID!) { node(id: $qrn) { id } }`,
+		"node of observation":      `query ($dlq: ID!) { node(id: $dlq) { id } }`,
+		"explainMatch":             `query ($evt: ID!, $sub: ID!) { explainMatch(eventId: $evt, eventSubscriptionId: $sub) { matched summary } }`,
+		"quarantinedRecords":       `{ quarantinedRecords ` + page + ` }`,
+		"dlqObservations":          `query ($tenant: String) { dlqObservations(filter: {tenantId: $tenant}) ` + page + ` }`,
+		"all dlqObservations":      `{ dlqObservations ` + page + ` }`,
+		"readmit":                  `mutation ($qrn: ID!) { readmitQuarantinedRecords(input: {ids: [$qrn]}) { records { id } userErrors { code } } }`,
 		"deliveries with platform": `query ($tenant: String, $evt: ID!) { deliveries(filter: {tenantId: $tenant, eventId: $evt}) ` + page + ` }`,
 	}
 	ask := func(query string, ids map[string]string) string {
@@ -50,8 +60,11 @@ func TestTenancy_foreign_and_missing_answer_alike(t *testing.T) {
 		for k, v := range ids {
 			variables[k] = v
 		}
-		a := w.must(stranger, query, variables)
-		return fmt.Sprint(a.Data)
+		a := w.ask(stranger, query, variables)
+		if code := a.code(); code != "" && code != "FORBIDDEN" {
+			t.Errorf("%s: %+v", query, a.Errors)
+		}
+		return fmt.Sprint(a.Data, a.code())
 	}
 	for name, query := range queries {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +72,7 @@ func TestTenancy_foreign_and_missing_answer_alike(t *testing.T) {
 			if a != b {
 				t.Errorf("foreign %s\nmissing %s", a, b)
 			}
-			for _, id := range []string{foreign["sub"], foreign["evt"], foreign["dlv"], foreign["dst"]} {
+			for _, id := range []string{foreign["sub"], foreign["evt"], foreign["dlv"], foreign["dst"], foreign["qrn"], foreign["dlq"]} {
 				if a != b || strings.Contains(a, id) {
 					t.Errorf("the answer shows %s: %s", id, a)
 				}
@@ -78,6 +91,30 @@ func TestTenancy_foreign_and_missing_answer_alike(t *testing.T) {
 			if _, tried := queries[f.Name]; !tried && f.Name[:2] != "__" {
 				t.Errorf("no query here tries Query.%s", f.Name)
 			}
+		}
+	})
+	t.Run("explainMatch_across_tenants_is_nothing", func(t *testing.T) {
+		own, ownDest := w.subscriptionOf("stranger")
+		mine := w.deliver("stranger", own, ownDest)
+		for name, v := range map[string]map[string]any{
+			"foreign_event":        {"evt": foreign["evt"], "sub": gid("sub_", own)},
+			"foreign_subscription": {"evt": gid("evt_", mine.Event.ID), "sub": foreign["sub"]},
+		} {
+			if a := w.must(stranger, queries["explainMatch"], v); a.at("explainMatch") != nil {
+				t.Errorf("%s: %v", name, a.Data)
+			}
+		}
+	})
+	t.Run("a_tenant_may_not_see_quarantine_and_is_told_why", func(t *testing.T) {
+		for _, name := range []string{"quarantinedRecords", "readmit"} {
+			a := w.ask(stranger, queries[name], map[string]any{"qrn": foreign["qrn"]})
+			if a.code() != "FORBIDDEN" || !strings.Contains(a.Errors[0].Message, "needs scope PLATFORM") {
+				t.Errorf("%s: %+v", name, a.Errors)
+			}
+		}
+		acme := w.token("acme", hub.Admin) // whom the record claims
+		if a := w.must(acme, queries["node of quarantined"], map[string]any{"qrn": foreign["qrn"]}); a.at("node") != nil {
+			t.Errorf("%v", a.Data)
 		}
 	})
 }

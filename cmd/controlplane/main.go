@@ -1,5 +1,5 @@
-// The controlplane program: the GraphQL API with its live feeds, the start
-// page and GraphiQL. It is set up by the STREAMING_HUB_* settings; `hub
+// The controlplane program: the GraphQL API with its live feeds, GET
+// /admin/dlq, the start page and GraphiQL. It is set up by the STREAMING_HUB_* settings; `hub
 // settings` lists them. It starts without a database and works as soon as
 // that answers.
 package main
@@ -20,6 +20,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/cmd/internal/settings"
 	"github.com/streaming-hub/streaming-hub/controlplane"
+	"github.com/streaming-hub/streaming-hub/controlplane/adminapi"
 	"github.com/streaming-hub/streaming-hub/controlplane/console"
 	"github.com/streaming-hub/streaming-hub/dataplane/sink"
 	"github.com/streaming-hub/streaming-hub/db"
@@ -72,15 +73,19 @@ func run() error {
 	})
 	defer webhook.Close()
 	feed := controlplane.NewFeed(feedDatabase, log)
+	tokens := access.NewTokens(database)
+	observations := &controlplane.Observations{DB: database}
 	api, err := graph.NewServer(graph.Deps{
 		Resolver: &graph.Resolver{
 			Subscriptions: &controlplane.Subscriptions{
 				DB: database, Keys: keys, Addresses: s.Addresses(), Prober: prober{webhook}, Now: time.Now, Random: rand.Reader,
 			},
-			History: &controlplane.History{DB: database}, Feed: feed,
+			History:      &controlplane.History{DB: database},
+			Quarantine:   &controlplane.Quarantine{DB: database, Now: time.Now, Random: rand.Reader},
+			Observations: observations, Feed: feed,
 			HeaderPrefix: s.HeaderPrefix, Now: time.Now,
 		},
-		Tokens: access.NewTokens(database), Origins: s.AllowedOrigins, Log: log,
+		Tokens: tokens, Origins: s.AllowedOrigins, Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("STREAMING_HUB_ALLOWED_ORIGINS: %w", err)
@@ -94,6 +99,7 @@ func run() error {
 	mux.Handle("/graphql", api)
 	mux.Handle("/graphiql", graphiql.Handler())
 	mux.Handle("/graphiql/", graphiql.Handler())
+	mux.Handle("GET /admin/dlq", adminapi.DLQ{Observations: observations, Tokens: tokens, Log: log})
 	mux.Handle("/", console.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /readyz", readiness{database: database, feed: feed, keys: keys, now: time.Now})

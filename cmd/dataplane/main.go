@@ -69,7 +69,9 @@ func run() error {
 		Kafka: kafkaopt.Options(s), Group: s.ConsumerGroup, Rules: rules, BatchRecords: s.IngestBatch,
 		Workers: s.DispatchWorkers, Lease: s.DispatchLease, Unwritten: s.DispatchUnwrittenOutcomes,
 		CurveSteps: s.DefaultRetrySteps, HeaderPrefix: s.HeaderPrefix, Keyring: keyring,
-		Addresses:       s.Addresses(),
+		Addresses:    s.Addresses(),
+		DLQRetention: s.DLQRetention,
+		PullRate:     s.PullRate, PullBurst: s.PullBurst,
 		ShutdownTimeout: s.ShutdownTimeout, Profiles: s.ProfilesEnabled, Log: log,
 	})
 }

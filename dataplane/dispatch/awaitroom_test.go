@@ -33,7 +33,7 @@ func TestPool_AwaitRoom(t *testing.T) {
 				}
 				r.pool.mu.Unlock()
 				begun := time.Now()
-				r.pool.AwaitRoom(r.Context(), cmp.Or(row.n, 100))
+				defer r.pool.AwaitRoom(r.Context(), cmp.Or(row.n, 100))()
 				if took := time.Since(begun); took != row.want {
 					t.Errorf("it took %s, want %s", took, row.want)
 				}
@@ -43,4 +43,19 @@ func TestPool_AwaitRoom(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestPool_AwaitRoom_promises_room_to_one_batch_only(t *testing.T) {
+	bubble(t, 1, nil, func(r *rig) {
+		r.pool.mu.Lock()
+		r.pool.paced, r.pool.pace, r.pool.room = true, 1e6, 100
+		r.pool.mu.Unlock()
+		taken := r.pool.AwaitRoom(r.Context(), 60)
+		begun := time.Now()
+		time.AfterFunc(10*time.Millisecond, taken)
+		defer r.pool.AwaitRoom(r.Context(), 60)()
+		if took := time.Since(begun); took < 10*time.Millisecond || took >= maxYield {
+			t.Errorf("the second batch waited %s for the first one to take its room", took)
+		}
+	})
 }

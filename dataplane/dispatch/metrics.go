@@ -13,6 +13,7 @@ type Metrics struct {
 	Attempts          *prometheus.CounterVec // by error class, "" for success
 	States            *prometheus.CounterVec // by what the delivery became
 	PutOff            *prometheus.CounterVec // leases given back, by reason
+	Queued            *prometheus.CounterVec // new deliveries left to the queue, by reason
 	Claimed           prometheus.Counter
 	LostLeases        prometheus.Counter
 	AttemptDuration   prometheus.Histogram
@@ -32,6 +33,10 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"state"}),
 		PutOff: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "streaming_hub_dispatch_put_off_total", Help: "Claims given back without an attempt, by reason.",
+		}, []string{"reason"}),
+		Queued: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "streaming_hub_dispatch_queued_total",
+			Help: "New deliveries that were left to the queue instead of going straight to a worker, by reason.",
 		}, []string{"reason"}),
 		Claimed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "streaming_hub_dispatch_claimed_total", Help: "Deliveries claimed from the queue; those born claimed are not among them.",
@@ -56,7 +61,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 12),
 		}),
 	}
-	r.MustRegister(m.Attempts, m.States, m.PutOff, m.Claimed, m.LostLeases, m.AttemptDuration,
+	r.MustRegister(m.Attempts, m.States, m.PutOff, m.Queued, m.Claimed, m.LostLeases, m.AttemptDuration,
 		m.FirstAttemptDelay, m.FlushSize, m.FlushDuration)
 	return m
 }

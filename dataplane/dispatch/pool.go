@@ -106,6 +106,7 @@ type Pool struct {
 	pace     float64 // deliveries finished per second, lately
 	paced    bool    // some were finished: the pace is known
 	held     int
+	promised int // of the room, to ingest batches that are about to reserve
 	bytes    int
 	finished int // since the claim loop last looked
 	stopping bool
@@ -173,41 +174,61 @@ func (p *Pool) Reserve(deliveries []db.NewDelivery) {
 	for i := range deliveries {
 		d := &deliveries[i]
 		key := db.Lane{Tenant: d.Delivery.Tenant, Destination: d.Delivery.Destination}
-		if d.DueIn > 0 || p.held >= p.room || p.bytes >= maxHeldBytes || p.backlog.has(key) {
-			continue
-		}
-		l := p.lane(key)
-		if l.held >= share {
+		if why := p.leaves(d, key, share); why != "" {
+			p.deps.Metrics.Queued.WithLabelValues(why).Inc()
 			continue
 		}
 		d.LeaseToken = p.deps.Token()
-		p.hold(l, int(d.Delivery.BodyBytes), 1)
+		p.hold(p.lane(key), int(d.Delivery.BodyBytes), 1)
 	}
+}
+
+// leaves says why a new delivery is left to the queue; "" when it is not.
+func (p *Pool) leaves(d *db.NewDelivery, key db.Lane, share int) string {
+	switch l := p.lanes[key]; {
+	case d.DueIn > 0:
+		return "later"
+	case p.held >= p.room || p.bytes >= maxHeldBytes:
+		return "no_room"
+	case p.backlog.has(key):
+		return "backlog"
+	case l != nil && l.held >= share:
+		return "lane_share"
+	}
+	return ""
 }
 
 // AwaitRoom waits until the workers can take n more deliveries and the queue
 // has no backlog, if they are fast enough for that to come soon; at most
 // maxYield. With slow destinations it returns at once: their deliveries wait
-// in the queue, not in Kafka.
-func (p *Pool) AwaitRoom(ctx context.Context, n int) {
+// in the queue, not in Kafka. Until taken is called, the room counts as
+// promised to the caller, so that two batches do not count on the same.
+func (p *Pool) AwaitRoom(ctx context.Context, n int) (taken func()) {
 	deadline := time.NewTimer(maxYield)
 	defer deadline.Stop()
 	tick := time.NewTicker(yieldStep)
 	defer tick.Stop()
-	for {
+	for over := false; ; {
 		p.mu.Lock()
-		free := p.backlog.len() == 0 && (p.held == 0 || p.held+n <= p.room)
+		used := p.held + p.promised
+		free := p.backlog.len() == 0 && (used == 0 || used+n <= p.room)
 		slow := p.paced && p.pace*maxYield.Seconds() < float64(n)
-		p.mu.Unlock()
-		if free || slow {
-			return
+		if free || slow || over {
+			p.promised += n
+			p.mu.Unlock()
+			return sync.OnceFunc(func() {
+				p.mu.Lock()
+				p.promised -= n
+				p.mu.Unlock()
+			})
 		}
+		p.mu.Unlock()
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			return
+			over = true
 		case <-ctx.Done():
-			return
+			over = true
 		}
 	}
 }

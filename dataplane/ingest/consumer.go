@@ -51,6 +51,9 @@ const (
 	// them below the second.
 	pauseAboveBytes, resumeBelowBytes     = 2 << 20, 1 << 20
 	pauseAboveRecords, resumeBelowRecords = 4000, 1000
+	// smallWriters is how many small batches are stored at once: partitions
+	// whose tenants are not locked do not wait for one whose tenant is.
+	smallWriters = 4
 	// maxQueuedBytes bounds all queues together: beyond it nothing is polled.
 	maxQueuedBytes = 12 << 20
 )
@@ -77,8 +80,9 @@ type Pool interface {
 	// Lease is the time that a reserved delivery is leased for.
 	Lease() time.Duration
 	// AwaitRoom waits, for a short time at most, until the workers can take
-	// that many more deliveries.
-	AwaitRoom(ctx context.Context, n int)
+	// that many more deliveries. taken is to be called once they are reserved,
+	// or will not be.
+	AwaitRoom(ctx context.Context, n int) (taken func())
 }
 
 // Deps are what a Consumer works with.
@@ -91,7 +95,7 @@ type Deps struct {
 	Tenants      *snapshot.Cache
 	Pool         Pool
 	BatchRecords int // records per transaction, 500 by default
-	Writers      int // large transactions at once, 2 by default; small ones have one more
+	Writers      int // large transactions at once, 2 by default; small ones have more
 	Now          func() time.Time
 	Random       io.Reader
 	Jitter       func() float64
@@ -127,7 +131,7 @@ func NewConsumer(d Deps) *Consumer {
 		d.Writers = 2
 	}
 	return &Consumer{
-		deps: d, bulk: make(chan struct{}, d.Writers), single: make(chan struct{}, 1), budget: newByteBudget(maxQueuedBytes),
+		deps: d, bulk: make(chan struct{}, d.Writers), single: make(chan struct{}, smallWriters), budget: newByteBudget(maxQueuedBytes),
 		partitions: map[topicPartition]*partition{}, away: errors.New("the brokers were not asked yet"),
 	}
 }

@@ -53,7 +53,7 @@ func (p *countingPool) Cancel(list []db.NewDelivery) {
 }
 
 func (p *countingPool) Lease() time.Duration           { return time.Minute }
-func (p *countingPool) AwaitRoom(context.Context, int) {}
+func (p *countingPool) AwaitRoom(context.Context, int) func() { return func() {} }
 
 // oneWish is a configuration in which every tenant wants everything, once.
 type oneWish struct{}

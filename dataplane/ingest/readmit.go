@@ -60,7 +60,7 @@ func (c *Consumer) readmitAll(ctx context.Context, q Quarantine) error {
 			groups[key] = append(groups[key], readmitRecord(a))
 		}
 		for _, records := range groups {
-			if err := c.storeRecords(ctx, records, c.askAgain(records), nil); err != nil {
+			if err := c.storeRecords(ctx, records, c.askAgain(records), nil, func() {}); err != nil {
 				return err
 			}
 		}

@@ -32,21 +32,24 @@ func (c *Consumer) store(ctx context.Context, topicID [16]byte, batch []*kgo.Rec
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	taken := func() {}
 	if len(batch) > smallBatch {
 		// A flood is best left in Kafka while the workers are busy with it:
 		// what goes straight to them costs no claim.
-		c.deps.Pool.AwaitRoom(ctx, len(batch))
+		taken = c.deps.Pool.AwaitRoom(ctx, len(batch))
+		defer taken()
 	}
 	last := batch[len(batch)-1]
 	progress := &db.Progress{Topic: hub.ID(topicID), Partition: last.Partition, Next: last.Offset + 1}
-	return c.storeRecords(ctx, records, ask, progress)
+	return c.storeRecords(ctx, records, ask, progress, taken)
 }
 
-// storeRecords stores judged records of one partition in one transaction.
-func (c *Consumer) storeRecords(ctx context.Context, records []Record, ask db.IngestBatch, progress *db.Progress) error {
+// storeRecords stores judged records of one partition in one transaction. taken
+// is called when their deliveries have the workers that they get.
+func (c *Consumer) storeRecords(ctx context.Context, records []Record, ask db.IngestBatch, progress *db.Progress, taken func()) error {
 	begun := c.deps.Now()
 	for {
-		plan, err := c.storeOnce(ctx, records, ask, progress)
+		plan, err := c.storeOnce(ctx, records, ask, progress, taken)
 		if errors.Is(err, errAskMore) {
 			ask.Keys = append(ask.Keys, plan.AskFor...)
 			continue // each round asks for keys not asked before: it ends
@@ -105,7 +108,7 @@ func (c *Consumer) ask(records []Record) (ask db.IngestBatch) {
 	return ask
 }
 
-func (c *Consumer) storeOnce(ctx context.Context, records []Record, ask db.IngestBatch, progress *db.Progress) (Plan, error) {
+func (c *Consumer) storeOnce(ctx context.Context, records []Record, ask db.IngestBatch, progress *db.Progress, taken func()) (Plan, error) {
 	var plan Plan
 	var leasedAt time.Time
 	reserved := false
@@ -131,6 +134,7 @@ func (c *Consumer) storeOnce(ctx context.Context, records []Record, ask db.Inges
 		w.Lease, w.Progress = c.deps.Pool.Lease(), progress
 		c.deps.Pool.Reserve(w.Deliveries)
 		reserved = true
+		taken()
 		return *w, nil
 	})
 	if err != nil {

@@ -1,5 +1,6 @@
 // Package upkeep does what must happen now and then: partitions are made
-// ahead of time, and the database's health is looked at for readiness.
+// ahead of time and dropped when all in them is past its retention, and the
+// database's health is looked at for readiness.
 package upkeep
 
 import (
@@ -24,14 +25,22 @@ const (
 // Database is what upkeep asks of Postgres.
 type Database interface {
 	EnsurePartitions(ctx context.Context, ahead time.Duration) (int, error)
+	DropPartitions(ctx context.Context, table string, keep time.Duration) (int, error)
 	SchemaReady(ctx context.Context) error
 	OldestDue(ctx context.Context, maxLanes int) (time.Duration, error)
+}
+
+// Retention says for how long a partitioned table keeps its rows.
+type Retention struct {
+	Table string
+	Keep  time.Duration
 }
 
 // Upkeep is run by every replica; what only one may do is guarded in the
 // database.
 type Upkeep struct {
 	db        Database
+	retention []Retention
 	log       *slog.Logger
 	oldestDue prometheus.Gauge
 
@@ -41,8 +50,8 @@ type Upkeep struct {
 }
 
 // New registers the metric and returns the upkeep.
-func New(db Database, r prometheus.Registerer, log *slog.Logger) *Upkeep {
-	u := &Upkeep{db: db, log: log, problem: errors.New("Postgres was not looked at yet"), oldestDue: prometheus.NewGauge(prometheus.GaugeOpts{
+func New(db Database, r prometheus.Registerer, retention []Retention, log *slog.Logger) *Upkeep {
+	u := &Upkeep{db: db, retention: retention, log: log, problem: errors.New("Postgres was not looked at yet"), oldestDue: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "streaming_hub_oldest_due_seconds",
 		Help: "How long the longest-waiting due delivery has waited for a worker.",
 	})}
@@ -85,6 +94,7 @@ func (u *Upkeep) Database() (oldestDue time.Duration, err error) {
 // Run works until ctx ends.
 func (u *Upkeep) Run(ctx context.Context) error {
 	u.makePartitions(ctx)
+	u.dropPartitions(ctx)
 	partitions, check := time.NewTicker(partitionsEvery), time.NewTicker(checkEvery)
 	defer partitions.Stop()
 	defer check.Stop()
@@ -94,6 +104,7 @@ func (u *Upkeep) Run(ctx context.Context) error {
 			return nil
 		case <-partitions.C:
 			u.makePartitions(ctx)
+			u.dropPartitions(ctx)
 		case <-check.C:
 			_ = u.check(ctx) // kept for Database
 		}
@@ -106,6 +117,17 @@ func (u *Upkeep) makePartitions(ctx context.Context) {
 		u.log.Error("cannot make partitions ahead; trying again in ten minutes", "error", err)
 	case made > 0:
 		u.log.Info("made partitions ahead", "partitions", made)
+	}
+}
+
+func (u *Upkeep) dropPartitions(ctx context.Context) {
+	for _, r := range u.retention {
+		switch dropped, err := u.db.DropPartitions(ctx, r.Table, r.Keep); {
+		case err != nil && ctx.Err() == nil:
+			u.log.Error("cannot drop old partitions; trying again in ten minutes", "table", r.Table, "error", err)
+		case dropped > 0:
+			u.log.Info("dropped partitions past their retention", "table", r.Table, "partitions", dropped)
+		}
 	}
 }
 

@@ -25,8 +25,16 @@ type memoryDatabase struct {
 	dueErr error
 	made   []time.Time
 	ahead  time.Duration
-	refuse error
+	refuse error // partitions are neither made nor dropped
 	hangs  bool
+	drops  []string
+}
+
+func (d *memoryDatabase) DropPartitions(_ context.Context, table string, keep time.Duration) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drops = append(d.drops, table+" "+keep.String())
+	return 1, d.refuse
 }
 
 func (d *memoryDatabase) EnsurePartitions(_ context.Context, ahead time.Duration) (int, error) {
@@ -53,11 +61,13 @@ func (d *memoryDatabase) OldestDue(context.Context, int) (time.Duration, error) 
 	return d.due, d.dueErr
 }
 
+var kept = []Retention{{Table: "a", Keep: time.Hour}, {Table: "b", Keep: 48 * time.Hour}}
+
 // bubble runs a test with an upkeep in fake time.
 func bubble(t *testing.T, test func(t *testing.T, d *memoryDatabase, u *Upkeep, log *bytes.Buffer)) {
 	synctest.Test(t, func(t *testing.T) {
 		d, log := &memoryDatabase{}, &bytes.Buffer{}
-		test(t, d, New(d, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(log, nil))), log)
+		test(t, d, New(d, prometheus.NewRegistry(), kept, slog.New(slog.NewTextHandler(log, nil))), log)
 	})
 }
 
@@ -130,6 +140,21 @@ func TestRun(t *testing.T) {
 			}
 		})
 	})
+	t.Run("old_partitions_are_dropped_at_once_and_then_every_ten_minutes", func(t *testing.T) {
+		bubble(t, func(t *testing.T, d *memoryDatabase, u *Upkeep, log *bytes.Buffer) {
+			stop := run(t, u)
+			time.Sleep(partitionsEvery + time.Second)
+			d.set(func() { d.refuse = errors.New("somebody holds a lock") })
+			time.Sleep(partitionsEvery + time.Second)
+			stop()
+			if got := strings.Join(d.drops, ", "); got != "a 1h0m0s, b 48h0m0s, a 1h0m0s, b 48h0m0s, a 1h0m0s, b 48h0m0s" {
+				t.Errorf("dropped %s", got)
+			}
+			if !strings.Contains(log.String(), "somebody holds a lock") || !strings.Contains(log.String(), "dropped partitions past their retention") {
+				t.Errorf("log: %s", log)
+			}
+		})
+	})
 	t.Run("database_is_looked_at", func(t *testing.T) {
 		bubble(t, func(t *testing.T, d *memoryDatabase, u *Upkeep, _ *bytes.Buffer) {
 			d.due = 7 * time.Minute
@@ -157,7 +182,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestDatabase_is_not_called_well_before_it_was_looked_at(t *testing.T) {
-	u := New(&memoryDatabase{}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	u := New(&memoryDatabase{}, prometheus.NewRegistry(), nil, slog.New(slog.DiscardHandler))
 	if _, err := u.Database(); err == nil {
 		t.Error("Database says that nothing is wrong")
 	}

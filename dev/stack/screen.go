@@ -34,6 +34,7 @@ Streaming Hub is running.
   log in         %[1]s#token=%[2]s
                  as tenant %[3]s; a token for all tenants is in %[4]s/dev.json
   GraphQL        %[5]s
+  Pull           %[10]s
   Receiver       %[6]s (GET / says what it can do)
   Kafka          %[7]s
   Postgres       %[8]s
@@ -53,6 +54,7 @@ Try:
   work again             curl -X DELETE %[6]s/script/hooks/all
   ask the API            curl -s %[5]s -H 'Authorization: Bearer %[2]s' -H 'Content-Type: application/json' \
                            -d '{"query":"{ deliveries(first: 3) { nodes { state attemptCount explanation event { eventType seq } } } }"}'
+  read by pull           curl -s '%[10]s?after_seq=earliest&limit=3' -H 'Authorization: Bearer %[2]s'
 
 A failed delivery is tried again within 5 seconds, then within 5 minutes, and so on;
 STREAMING_HUB_DEFAULT_RETRY_STEPS=0s,1s,2s,4s in the environment hastens that.
@@ -62,7 +64,7 @@ Ctrl-C stops everything; the next run finds its data again in %[4]s.
 func (sc *screen) ready(s *Stack) {
 	st := s.state
 	sc.line(readyText, st.ConsoleURL, st.TenantToken, st.TenantID, relative(s.o.StateDir), st.GraphQLURL,
-		st.ReceiverURL, st.KafkaBrokers, st.PostgresDSN, s.o.Prefixes.Topic)
+		st.ReceiverURL, st.KafkaBrokers, st.PostgresDSN, s.o.Prefixes.Topic, st.PullURL)
 }
 
 // delivery shows one of the first deliveries; probes are not shown.

@@ -36,9 +36,12 @@ type ResolverRoot interface {
 	Attempt() AttemptResolver
 	Delivery() DeliveryResolver
 	DeliveryOutcome() DeliveryOutcomeResolver
+	DlqObservation() DlqObservationResolver
 	Event() EventResolver
 	EventSubscription() EventSubscriptionResolver
+	MatchVerdict() MatchVerdictResolver
 	Mutation() MutationResolver
+	QuarantinedRecord() QuarantinedRecordResolver
 	Query() QueryResolver
 	Subscription() SubscriptionResolver
 }
@@ -140,6 +143,44 @@ type ComplexityRoot struct {
 		URL  func(childComplexity int) int
 	}
 
+	DlqObservation struct {
+		Attributes          func(childComplexity int) int
+		AttributesTruncated func(childComplexity int) int
+		Body                func(childComplexity int) int
+		BodyTruncated       func(childComplexity int) int
+		CauseKind           func(childComplexity int) int
+		ErrorClass          func(childComplexity int) int
+		ErrorMessage        func(childComplexity int) int
+		FirstFailureAt      func(childComplexity int) int
+		ID                  func(childComplexity int) int
+		ObservedAt          func(childComplexity int) int
+		Offset              func(childComplexity int) int
+		Partition           func(childComplexity int) int
+		PayloadBytes        func(childComplexity int) int
+		PayloadOmitted      func(childComplexity int) int
+		ProducerID          func(childComplexity int) int
+		RetryCount          func(childComplexity int) int
+		SizeBytes           func(childComplexity int) int
+		Source              func(childComplexity int) int
+		SourceOffset        func(childComplexity int) int
+		SourcePartition     func(childComplexity int) int
+		SourceTopic         func(childComplexity int) int
+		TenantID            func(childComplexity int) int
+		Topic               func(childComplexity int) int
+		Writer              func(childComplexity int) int
+	}
+
+	DlqObservationConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	DlqObservationEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
 	Event struct {
 		Body          func(childComplexity int) int
 		CeID          func(childComplexity int) int
@@ -158,7 +199,7 @@ type ComplexityRoot struct {
 		Subject       func(childComplexity int) int
 		TenantID      func(childComplexity int) int
 		Time          func(childComplexity int) int
-		Verdicts      func(childComplexity int) int
+		Verdicts      func(childComplexity int, first int32, after *string) int
 	}
 
 	EventBody struct {
@@ -239,14 +280,18 @@ type ComplexityRoot struct {
 
 	MatchVerdict struct {
 		Clauses           func(childComplexity int) int
+		Delivery          func(childComplexity int) int
+		Event             func(childComplexity int) int
 		EventSubscription func(childComplexity int) int
 		FailedClause      func(childComplexity int) int
 		Matched           func(childComplexity int) int
+		Summary           func(childComplexity int) int
 	}
 
 	Mutation struct {
-		CreateEventSubscription func(childComplexity int, input model.CreateEventSubscriptionInput) int
-		VerifyEventSubscription func(childComplexity int, input model.VerifyEventSubscriptionInput) int
+		CreateEventSubscription   func(childComplexity int, input model.CreateEventSubscriptionInput) int
+		ReadmitQuarantinedRecords func(childComplexity int, input model.ReadmitQuarantinedRecordsInput) int
+		VerifyEventSubscription   func(childComplexity int, input model.VerifyEventSubscriptionInput) int
 	}
 
 	PageInfo struct {
@@ -254,15 +299,61 @@ type ComplexityRoot struct {
 		HasNextPage func(childComplexity int) int
 	}
 
+	QuarantinedRecord struct {
+		Body               func(childComplexity int) int
+		BodyTruncated      func(childComplexity int) int
+		Headers            func(childComplexity int) int
+		ID                 func(childComplexity int) int
+		Offset             func(childComplexity int) int
+		Partition          func(childComplexity int) int
+		ReadmitRequestedAt func(childComplexity int) int
+		ReadmitResult      func(childComplexity int) int
+		ReadmittedAt       func(childComplexity int) int
+		Reason             func(childComplexity int) int
+		ReceivedAt         func(childComplexity int) int
+		SizeBytes          func(childComplexity int) int
+		Topic              func(childComplexity int) int
+	}
+
+	QuarantinedRecordConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	QuarantinedRecordEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
 	Query struct {
 		Deliveries         func(childComplexity int, first int32, after *string, filter *model.DeliveryFilter) int
 		Delivery           func(childComplexity int, id string) int
+		DlqObservations    func(childComplexity int, first int32, after *string, filter *model.DlqObservationFilter) int
 		Event              func(childComplexity int, id string) int
 		EventSubscription  func(childComplexity int, id string) int
 		EventSubscriptions func(childComplexity int, first int32, after *string, filter *model.EventSubscriptionFilter) int
 		Events             func(childComplexity int, first int32, after *string, filter *model.EventFilter) int
+		ExplainMatch       func(childComplexity int, eventID string, eventSubscriptionID string) int
 		Node               func(childComplexity int, id string) int
+		QuarantinedRecords func(childComplexity int, first int32, after *string, filter *model.QuarantinedRecordFilter) int
 		Viewer             func(childComplexity int) int
+	}
+
+	ReadmitQuarantinedRecordsPayload struct {
+		Records    func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	RecordAttribute struct {
+		Name  func(childComplexity int) int
+		Value func(childComplexity int) int
+	}
+
+	RecordHeader struct {
+		Base64 func(childComplexity int) int
+		Name   func(childComplexity int) int
+		Value  func(childComplexity int) int
 	}
 
 	RetryPolicy struct {
@@ -316,17 +407,31 @@ type DeliveryResolver interface {
 type DeliveryOutcomeResolver interface {
 	Delivery(ctx context.Context, obj *model.DeliveryOutcome) (*model.Delivery, error)
 }
+type DlqObservationResolver interface {
+	Body(ctx context.Context, obj *model.DlqObservation) (*model.EventBody, error)
+}
 type EventResolver interface {
 	Body(ctx context.Context, obj *model.Event) (*model.EventBody, error)
 	Deliveries(ctx context.Context, obj *model.Event, first int32, after *string) (*model.DeliveryConnection, error)
-	Verdicts(ctx context.Context, obj *model.Event) ([]*model.MatchVerdict, error)
+	Verdicts(ctx context.Context, obj *model.Event, first int32, after *string) ([]*model.MatchVerdict, error)
 }
 type EventSubscriptionResolver interface {
 	Destination(ctx context.Context, obj *model.EventSubscription) (*model.Destination, error)
 }
+type MatchVerdictResolver interface {
+	Event(ctx context.Context, obj *model.MatchVerdict) (*model.Event, error)
+
+	Summary(ctx context.Context, obj *model.MatchVerdict) (string, error)
+	Delivery(ctx context.Context, obj *model.MatchVerdict) (*model.Delivery, error)
+}
 type MutationResolver interface {
 	CreateEventSubscription(ctx context.Context, input model.CreateEventSubscriptionInput) (*model.CreateEventSubscriptionPayload, error)
 	VerifyEventSubscription(ctx context.Context, input model.VerifyEventSubscriptionInput) (*model.VerifyEventSubscriptionPayload, error)
+	ReadmitQuarantinedRecords(ctx context.Context, input model.ReadmitQuarantinedRecordsInput) (*model.ReadmitQuarantinedRecordsPayload, error)
+}
+type QuarantinedRecordResolver interface {
+	Headers(ctx context.Context, obj *model.QuarantinedRecord) ([]*model.RecordHeader, error)
+	Body(ctx context.Context, obj *model.QuarantinedRecord) (*model.EventBody, error)
 }
 type QueryResolver interface {
 	Viewer(ctx context.Context) (*model.Viewer, error)
@@ -337,6 +442,9 @@ type QueryResolver interface {
 	Events(ctx context.Context, first int32, after *string, filter *model.EventFilter) (*model.EventConnection, error)
 	Delivery(ctx context.Context, id string) (*model.Delivery, error)
 	Deliveries(ctx context.Context, first int32, after *string, filter *model.DeliveryFilter) (*model.DeliveryConnection, error)
+	ExplainMatch(ctx context.Context, eventID string, eventSubscriptionID string) (*model.MatchVerdict, error)
+	QuarantinedRecords(ctx context.Context, first int32, after *string, filter *model.QuarantinedRecordFilter) (*model.QuarantinedRecordConnection, error)
+	DlqObservations(ctx context.Context, first int32, after *string, filter *model.DlqObservationFilter) (*model.DlqObservationConnection, error)
 }
 type SubscriptionResolver interface {
 	DeliveryOutcomes(ctx context.Context, filter *model.DeliveryFilter, after *string) (<-chan model.DeliveryOutcomeItem, error)
@@ -765,6 +873,183 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Destination.URL(childComplexity), true
 
+	case "DlqObservation.attributes":
+		if e.ComplexityRoot.DlqObservation.Attributes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.Attributes(childComplexity), true
+	case "DlqObservation.attributesTruncated":
+		if e.ComplexityRoot.DlqObservation.AttributesTruncated == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.AttributesTruncated(childComplexity), true
+	case "DlqObservation.body":
+		if e.ComplexityRoot.DlqObservation.Body == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.Body(childComplexity), true
+	case "DlqObservation.bodyTruncated":
+		if e.ComplexityRoot.DlqObservation.BodyTruncated == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.BodyTruncated(childComplexity), true
+	case "DlqObservation.causeKind":
+		if e.ComplexityRoot.DlqObservation.CauseKind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.CauseKind(childComplexity), true
+	case "DlqObservation.errorClass":
+		if e.ComplexityRoot.DlqObservation.ErrorClass == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.ErrorClass(childComplexity), true
+	case "DlqObservation.errorMessage":
+		if e.ComplexityRoot.DlqObservation.ErrorMessage == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.ErrorMessage(childComplexity), true
+	case "DlqObservation.firstFailureAt":
+		if e.ComplexityRoot.DlqObservation.FirstFailureAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.FirstFailureAt(childComplexity), true
+	case "DlqObservation.id":
+		if e.ComplexityRoot.DlqObservation.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.ID(childComplexity), true
+	case "DlqObservation.observedAt":
+		if e.ComplexityRoot.DlqObservation.ObservedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.ObservedAt(childComplexity), true
+	case "DlqObservation.offset":
+		if e.ComplexityRoot.DlqObservation.Offset == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.Offset(childComplexity), true
+	case "DlqObservation.partition":
+		if e.ComplexityRoot.DlqObservation.Partition == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.Partition(childComplexity), true
+	case "DlqObservation.payloadBytes":
+		if e.ComplexityRoot.DlqObservation.PayloadBytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.PayloadBytes(childComplexity), true
+	case "DlqObservation.payloadOmitted":
+		if e.ComplexityRoot.DlqObservation.PayloadOmitted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.PayloadOmitted(childComplexity), true
+	case "DlqObservation.producerId":
+		if e.ComplexityRoot.DlqObservation.ProducerID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.ProducerID(childComplexity), true
+	case "DlqObservation.retryCount":
+		if e.ComplexityRoot.DlqObservation.RetryCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.RetryCount(childComplexity), true
+	case "DlqObservation.sizeBytes":
+		if e.ComplexityRoot.DlqObservation.SizeBytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.SizeBytes(childComplexity), true
+	case "DlqObservation.source":
+		if e.ComplexityRoot.DlqObservation.Source == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.Source(childComplexity), true
+	case "DlqObservation.sourceOffset":
+		if e.ComplexityRoot.DlqObservation.SourceOffset == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.SourceOffset(childComplexity), true
+	case "DlqObservation.sourcePartition":
+		if e.ComplexityRoot.DlqObservation.SourcePartition == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.SourcePartition(childComplexity), true
+	case "DlqObservation.sourceTopic":
+		if e.ComplexityRoot.DlqObservation.SourceTopic == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.SourceTopic(childComplexity), true
+	case "DlqObservation.tenantId":
+		if e.ComplexityRoot.DlqObservation.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.TenantID(childComplexity), true
+	case "DlqObservation.topic":
+		if e.ComplexityRoot.DlqObservation.Topic == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.Topic(childComplexity), true
+	case "DlqObservation.writer":
+		if e.ComplexityRoot.DlqObservation.Writer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservation.Writer(childComplexity), true
+
+	case "DlqObservationConnection.edges":
+		if e.ComplexityRoot.DlqObservationConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservationConnection.Edges(childComplexity), true
+	case "DlqObservationConnection.nodes":
+		if e.ComplexityRoot.DlqObservationConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservationConnection.Nodes(childComplexity), true
+	case "DlqObservationConnection.pageInfo":
+		if e.ComplexityRoot.DlqObservationConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservationConnection.PageInfo(childComplexity), true
+
+	case "DlqObservationEdge.cursor":
+		if e.ComplexityRoot.DlqObservationEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservationEdge.Cursor(childComplexity), true
+	case "DlqObservationEdge.node":
+		if e.ComplexityRoot.DlqObservationEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DlqObservationEdge.Node(childComplexity), true
+
 	case "Event.body":
 		if e.ComplexityRoot.Event.Body == nil {
 			break
@@ -877,7 +1162,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			break
 		}
 
-		return e.ComplexityRoot.Event.Verdicts(childComplexity), true
+		args, err := ec.field_Event_verdicts_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Event.Verdicts(childComplexity, args["first"].(int32), args["after"].(*string)), true
 
 	case "EventBody.base64":
 		if e.ComplexityRoot.EventBody.Base64 == nil {
@@ -1171,6 +1461,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.MatchVerdict.Clauses(childComplexity), true
+	case "MatchVerdict.delivery":
+		if e.ComplexityRoot.MatchVerdict.Delivery == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MatchVerdict.Delivery(childComplexity), true
+	case "MatchVerdict.event":
+		if e.ComplexityRoot.MatchVerdict.Event == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MatchVerdict.Event(childComplexity), true
 	case "MatchVerdict.eventSubscription":
 		if e.ComplexityRoot.MatchVerdict.EventSubscription == nil {
 			break
@@ -1189,6 +1491,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.MatchVerdict.Matched(childComplexity), true
+	case "MatchVerdict.summary":
+		if e.ComplexityRoot.MatchVerdict.Summary == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MatchVerdict.Summary(childComplexity), true
 
 	case "Mutation.createEventSubscription":
 		if e.ComplexityRoot.Mutation.CreateEventSubscription == nil {
@@ -1201,6 +1509,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateEventSubscription(childComplexity, args["input"].(model.CreateEventSubscriptionInput)), true
+	case "Mutation.readmitQuarantinedRecords":
+		if e.ComplexityRoot.Mutation.ReadmitQuarantinedRecords == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_readmitQuarantinedRecords_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ReadmitQuarantinedRecords(childComplexity, args["input"].(model.ReadmitQuarantinedRecordsInput)), true
 	case "Mutation.verifyEventSubscription":
 		if e.ComplexityRoot.Mutation.VerifyEventSubscription == nil {
 			break
@@ -1226,6 +1545,117 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PageInfo.HasNextPage(childComplexity), true
 
+	case "QuarantinedRecord.body":
+		if e.ComplexityRoot.QuarantinedRecord.Body == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.Body(childComplexity), true
+	case "QuarantinedRecord.bodyTruncated":
+		if e.ComplexityRoot.QuarantinedRecord.BodyTruncated == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.BodyTruncated(childComplexity), true
+	case "QuarantinedRecord.headers":
+		if e.ComplexityRoot.QuarantinedRecord.Headers == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.Headers(childComplexity), true
+	case "QuarantinedRecord.id":
+		if e.ComplexityRoot.QuarantinedRecord.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.ID(childComplexity), true
+	case "QuarantinedRecord.offset":
+		if e.ComplexityRoot.QuarantinedRecord.Offset == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.Offset(childComplexity), true
+	case "QuarantinedRecord.partition":
+		if e.ComplexityRoot.QuarantinedRecord.Partition == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.Partition(childComplexity), true
+	case "QuarantinedRecord.readmitRequestedAt":
+		if e.ComplexityRoot.QuarantinedRecord.ReadmitRequestedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.ReadmitRequestedAt(childComplexity), true
+	case "QuarantinedRecord.readmitResult":
+		if e.ComplexityRoot.QuarantinedRecord.ReadmitResult == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.ReadmitResult(childComplexity), true
+	case "QuarantinedRecord.readmittedAt":
+		if e.ComplexityRoot.QuarantinedRecord.ReadmittedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.ReadmittedAt(childComplexity), true
+	case "QuarantinedRecord.reason":
+		if e.ComplexityRoot.QuarantinedRecord.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.Reason(childComplexity), true
+	case "QuarantinedRecord.receivedAt":
+		if e.ComplexityRoot.QuarantinedRecord.ReceivedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.ReceivedAt(childComplexity), true
+	case "QuarantinedRecord.sizeBytes":
+		if e.ComplexityRoot.QuarantinedRecord.SizeBytes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.SizeBytes(childComplexity), true
+	case "QuarantinedRecord.topic":
+		if e.ComplexityRoot.QuarantinedRecord.Topic == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecord.Topic(childComplexity), true
+
+	case "QuarantinedRecordConnection.edges":
+		if e.ComplexityRoot.QuarantinedRecordConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecordConnection.Edges(childComplexity), true
+	case "QuarantinedRecordConnection.nodes":
+		if e.ComplexityRoot.QuarantinedRecordConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecordConnection.Nodes(childComplexity), true
+	case "QuarantinedRecordConnection.pageInfo":
+		if e.ComplexityRoot.QuarantinedRecordConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecordConnection.PageInfo(childComplexity), true
+
+	case "QuarantinedRecordEdge.cursor":
+		if e.ComplexityRoot.QuarantinedRecordEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecordEdge.Cursor(childComplexity), true
+	case "QuarantinedRecordEdge.node":
+		if e.ComplexityRoot.QuarantinedRecordEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuarantinedRecordEdge.Node(childComplexity), true
+
 	case "Query.deliveries":
 		if e.ComplexityRoot.Query.Deliveries == nil {
 			break
@@ -1248,6 +1678,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Delivery(childComplexity, args["id"].(string)), true
+	case "Query.dlqObservations":
+		if e.ComplexityRoot.Query.DlqObservations == nil {
+			break
+		}
+
+		args, err := ec.field_Query_dlqObservations_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.DlqObservations(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.DlqObservationFilter)), true
 	case "Query.event":
 		if e.ComplexityRoot.Query.Event == nil {
 			break
@@ -1292,6 +1733,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Events(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.EventFilter)), true
+	case "Query.explainMatch":
+		if e.ComplexityRoot.Query.ExplainMatch == nil {
+			break
+		}
+
+		args, err := ec.field_Query_explainMatch_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.ExplainMatch(childComplexity, args["eventId"].(string), args["eventSubscriptionId"].(string)), true
 
 	case "Query.node":
 		if e.ComplexityRoot.Query.Node == nil {
@@ -1304,12 +1756,68 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Node(childComplexity, args["id"].(string)), true
+	case "Query.quarantinedRecords":
+		if e.ComplexityRoot.Query.QuarantinedRecords == nil {
+			break
+		}
+
+		args, err := ec.field_Query_quarantinedRecords_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.QuarantinedRecords(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.QuarantinedRecordFilter)), true
 	case "Query.viewer":
 		if e.ComplexityRoot.Query.Viewer == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Query.Viewer(childComplexity), true
+
+	case "ReadmitQuarantinedRecordsPayload.records":
+		if e.ComplexityRoot.ReadmitQuarantinedRecordsPayload.Records == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReadmitQuarantinedRecordsPayload.Records(childComplexity), true
+	case "ReadmitQuarantinedRecordsPayload.userErrors":
+		if e.ComplexityRoot.ReadmitQuarantinedRecordsPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReadmitQuarantinedRecordsPayload.UserErrors(childComplexity), true
+
+	case "RecordAttribute.name":
+		if e.ComplexityRoot.RecordAttribute.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RecordAttribute.Name(childComplexity), true
+	case "RecordAttribute.value":
+		if e.ComplexityRoot.RecordAttribute.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RecordAttribute.Value(childComplexity), true
+
+	case "RecordHeader.base64":
+		if e.ComplexityRoot.RecordHeader.Base64 == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RecordHeader.Base64(childComplexity), true
+	case "RecordHeader.name":
+		if e.ComplexityRoot.RecordHeader.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RecordHeader.Name(childComplexity), true
+	case "RecordHeader.value":
+		if e.ComplexityRoot.RecordHeader.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RecordHeader.Value(childComplexity), true
 
 	case "RetryPolicy.attempts":
 		if e.ComplexityRoot.RetryPolicy.Attempts == nil {
@@ -1429,9 +1937,12 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("CreateEventSubscriptionInput", ec.unmarshalInputCreateEventSubscriptionInput),
 			graphql.NewInputUnmarshaler("DeliveryFilter", ec.unmarshalInputDeliveryFilter),
 			graphql.NewInputUnmarshaler("DestinationInput", ec.unmarshalInputDestinationInput),
+			graphql.NewInputUnmarshaler("DlqObservationFilter", ec.unmarshalInputDlqObservationFilter),
 			graphql.NewInputUnmarshaler("EventFilter", ec.unmarshalInputEventFilter),
 			graphql.NewInputUnmarshaler("EventSubscriptionFilter", ec.unmarshalInputEventSubscriptionFilter),
 			graphql.NewInputUnmarshaler("ExponentialInput", ec.unmarshalInputExponentialInput),
+			graphql.NewInputUnmarshaler("QuarantinedRecordFilter", ec.unmarshalInputQuarantinedRecordFilter),
+			graphql.NewInputUnmarshaler("ReadmitQuarantinedRecordsInput", ec.unmarshalInputReadmitQuarantinedRecordsInput),
 			graphql.NewInputUnmarshaler("RetryPolicyInput", ec.unmarshalInputRetryPolicyInput),
 			graphql.NewInputUnmarshaler("ScheduleInput", ec.unmarshalInputScheduleInput),
 			graphql.NewInputUnmarshaler("VerifyEventSubscriptionInput", ec.unmarshalInputVerifyEventSubscriptionInput),
@@ -1608,6 +2119,46 @@ type Query {
     "Which ones; all of the viewer's when absent."
     filter: DeliveryFilter
   ): DeliveryConnection!
+
+  """
+  Why an event matches an event subscription or does not, clause by clause with the values
+  compared; null when one of the two does not exist or belongs to another tenant.
+  """
+  explainMatch(
+    "Global id, ` + "`" + `evt_…` + "`" + `."
+    eventId: ID!
+    "Global id, ` + "`" + `sub_…` + "`" + `."
+    eventSubscriptionId: ID!
+  ): MatchVerdict
+
+  """
+  Kafka records that the hub could not accept, the newest first. Needs scope PLATFORM: such
+  a record belongs to no tenant for sure. A page reads a bounded part of the list: with a
+  filter that few records pass it can be short or empty while ` + "`" + `pageInfo.hasNextPage` + "`" + ` is
+  true; go on with ` + "`" + `endCursor` + "`" + `.
+  """
+  quarantinedRecords(
+    "How many, 1 to 100."
+    first: Int! = 20
+    "The ` + "`" + `endCursor` + "`" + ` of the page before."
+    after: String
+    "Which ones; all when absent."
+    filter: QuarantinedRecordFilter
+  ): QuarantinedRecordConnection!
+
+  """
+  What producers and consumers of facts wrote to their own dead-letter topics, the newest
+  first: for sight only, nothing of it is ever delivered. A tenant's token sees the records
+  that claim to be of its tenant. Pages are bounded like those of ` + "`" + `quarantinedRecords` + "`" + `.
+  """
+  dlqObservations(
+    "How many, 1 to 100."
+    first: Int! = 20
+    "The ` + "`" + `endCursor` + "`" + ` of the page before."
+    after: String
+    "Which ones; all that the viewer sees when absent."
+    filter: DlqObservationFilter
+  ): DlqObservationConnection!
 }
 
 "What may be changed. Domain errors are in ` + "`" + `userErrors` + "`" + `; GraphQL errors mean missing rights, exceeded limits or a fault of the hub."
@@ -1630,6 +2181,17 @@ type Mutation {
     "Which one to verify."
     input: VerifyEventSubscriptionInput!
   ): VerifyEventSubscriptionPayload!
+
+  """
+  Asks the hub to judge quarantined records again, by the rules of now. Within seconds each
+  is accepted as an event, or stays with ` + "`" + `readmitResult` + "`" + ` saying why not. Needs scope
+  PLATFORM. Asking twice asks once: a record that was accepted already, or is asked for
+  already, stays as it is.
+  """
+  readmitQuarantinedRecords(
+    "Which ones."
+    input: ReadmitQuarantinedRecordsInput!
+  ): ReadmitQuarantinedRecordsPayload!
 }
 
 "What can be followed live, by WebSocket (` + "`" + `graphql-transport-ws` + "`" + `) or server-sent events."
@@ -1880,15 +2442,21 @@ type Event implements Node {
     after: String
   ): DeliveryConnection!
   """
-  Why it matches each of the tenant's newest 100 event subscriptions, or does not, clause by
-  clause. Judged now: a subscription that was made or changed since the event was stored may
-  match without having got a delivery.
+  Why it matches each of the tenant's event subscriptions, or does not, the newest
+  subscription first. Judged now, see ` + "`" + `MatchVerdict.summary` + "`" + `.
   """
-  verdicts: [MatchVerdict!]!
+  verdicts(
+    "How many, 1 to 100."
+    first: Int! = 100
+    "Begins behind this event subscription, ` + "`" + `sub_…` + "`" + `: the last one of the page before."
+    after: ID
+  ): [MatchVerdict!]!
 }
 
-"Whether an event matches an event subscription."
+"Whether an event matches an event subscription, judged by the event subscription as it is now."
 type MatchVerdict {
+  "The event."
+  event: Event!
   "The event subscription."
   eventSubscription: EventSubscription!
   "Whether all clauses hold."
@@ -1897,6 +2465,14 @@ type MatchVerdict {
   failedClause: String
   "All clauses in the order in which they are judged."
   clauses: [MatchClause!]!
+  """
+  In one sentence: why it matches or does not, and what came of it. Matching went by the
+  event subscription as it was when the event was stored; where that differs from now, for
+  instance because the subscription became deliverable later, the sentence says so.
+  """
+  summary: String!
+  "The event's delivery for this event subscription; null when none was made or it is past its retention."
+  delivery: Delivery
 }
 
 "One condition of a match."
@@ -2301,6 +2877,206 @@ type UserError {
   "Where in the input, from the outside in: ` + "`" + `[\"input\", \"destination\", \"url\"]` + "`" + `."
   path: [String!]!
 }
+
+"A header of a Kafka record, whatever its bytes."
+type RecordHeader {
+  "The name; bytes that are not valid UTF-8 are replaced."
+  name: String!
+  "The value as text; null when it is not valid UTF-8."
+  value: String
+  "The value in base64 (RFC 4648 with padding), always exact."
+  base64: String!
+}
+
+"A Kafka record that the hub could not accept."
+type QuarantinedRecord implements Node {
+  "Global id, ` + "`" + `qrn_…` + "`" + `."
+  id: ID!
+  "Why, as a code: ` + "`" + `missing_attribute:id` + "`" + `, ` + "`" + `body_too_large` + "`" + `, ` + "`" + `duplicate_conflict` + "`" + ` …"
+  reason: String!
+  "The topic that it came from."
+  topic: String!
+  "The partition that it came from."
+  partition: Int!
+  "Its offset in the partition."
+  offset: BigInt!
+  "All its headers, in their order."
+  headers: [RecordHeader!]!
+  "Its value, or the first 1 MiB of it."
+  body: EventBody!
+  "Whether the value was longer than ` + "`" + `body` + "`" + `."
+  bodyTruncated: Boolean!
+  "The size of the whole value in bytes."
+  sizeBytes: Int!
+  "When it was put into quarantine."
+  receivedAt: DateTime!
+  "When somebody asked for it to be judged again; null once that is done, and before."
+  readmitRequestedAt: DateTime
+  "When it was accepted after all; null while it was not."
+  readmittedAt: DateTime
+  "What the last re-admission came to: ` + "`" + `accepted` + "`" + `, ` + "`" + `duplicate` + "`" + `, ` + "`" + `skipped` + "`" + `, or the reason for which it stays; null before one."
+  readmitResult: String
+}
+
+"Quarantined records of a page."
+type QuarantinedRecordConnection {
+  "The page with a cursor for each."
+  edges: [QuarantinedRecordEdge!]!
+  "The page."
+  nodes: [QuarantinedRecord!]!
+  "Where the page stands in the list."
+  pageInfo: PageInfo!
+}
+
+"A quarantined record in a page."
+type QuarantinedRecordEdge {
+  "Its place in the list, opaque."
+  cursor: String!
+  "The quarantined record."
+  node: QuarantinedRecord!
+}
+
+"Which quarantined records; all conditions must hold."
+input QuarantinedRecordFilter {
+  "With this reason; without an attribute's name it stands for all: ` + "`" + `missing_attribute` + "`" + ` or ` + "`" + `missing_attribute:id` + "`" + `."
+  reason: String
+  "From this topic."
+  topic: String
+  "From this partition."
+  partition: Int
+  "With this offset."
+  offset: BigInt
+  "With this offset or a greater one."
+  minOffset: BigInt
+  "With this offset or a smaller one."
+  maxOffset: BigInt
+  "Put into quarantine then or later."
+  receivedAfter: DateTime
+  "Put into quarantine before then."
+  receivedBefore: DateTime
+  "Whether it was accepted after all."
+  readmitted: Boolean
+  "Whose ` + "`" + `ce-id` + "`" + ` header holds this text."
+  ceId: String
+}
+
+"Quarantined records to judge again."
+input ReadmitQuarantinedRecordsInput {
+  "Global ids, ` + "`" + `qrn_…` + "`" + `: 1 to 100."
+  ids: [ID!]!
+}
+
+"What came of asking for re-admission."
+type ReadmitQuarantinedRecordsPayload {
+  "Those that exist, in the order of the ids, as they stand now."
+  records: [QuarantinedRecord!]!
+  "Which ids do not exist; the others are asked for all the same."
+  userErrors: [UserError!]!
+}
+
+"Who wrote to a dead-letter topic."
+enum DlqWriter {
+  "An application that could not publish a fact."
+  PRODUCER
+  "An application that could not handle a fact."
+  CONSUMER
+}
+
+"A CloudEvents attribute as a record carries it, unchecked."
+type RecordAttribute {
+  "The name in lower case, without ` + "`" + `ce-` + "`" + `."
+  name: String!
+  "The value; bytes that are no text are replaced."
+  value: String!
+}
+
+"A record of a dead-letter topic. Everything in it is what its writer claims; what it does not say is null."
+type DlqObservation implements Node {
+  "Global id, ` + "`" + `dlq_…` + "`" + `."
+  id: ID!
+  "CONSUMER when it says where the fact stands and how handling it failed, else PRODUCER."
+  writer: DlqWriter!
+  "The dead-letter topic."
+  topic: String!
+  "The partition of the dead-letter topic."
+  partition: Int!
+  "The offset in the partition."
+  offset: BigInt!
+  "The application whose topic it is: the topic's part before ` + "`" + `.dlq` + "`" + `."
+  source: String!
+  "The tenant that it claims, if it can be one."
+  tenantId: String
+  "When the hub read it."
+  observedAt: DateTime!
+  "The CloudEvents attributes found, by name, up to 16 KiB together; possibly none."
+  attributes: [RecordAttribute!]!
+  "Whether there were more or longer attributes."
+  attributesTruncated: Boolean!
+  "The topic that the fact was meant for or came from."
+  sourceTopic: String
+  "The kind of error, in its writer's words."
+  errorClass: String
+  "The error, up to 4096 bytes. It may hold personal data: null for roles below ADMIN."
+  errorMessage: String
+  "How often its writer tried again."
+  retryCount: Int
+  "When its writer failed first."
+  firstFailureAt: DateTime
+  "Which instance wrote it."
+  producerId: String
+  "Consumers: the partition of the fact."
+  sourcePartition: Int
+  "Consumers: the offset of the fact."
+  sourceOffset: BigInt
+  "Consumers: what failed, one of ` + "`" + `codec` + "`" + `, ` + "`" + `handler` + "`" + `, ` + "`" + `source_mismatch` + "`" + `, ` + "`" + `unhandled_key` + "`" + `."
+  causeKind: String
+  "Whether its writer left the payload out."
+  payloadOmitted: Boolean
+  "The size of the payload in bytes, as its writer says."
+  payloadBytes: BigInt
+  "The record's value, or the first 64 KiB of it."
+  body: EventBody!
+  "Whether the value was longer than ` + "`" + `body` + "`" + `."
+  bodyTruncated: Boolean!
+  "The size of the whole value in bytes."
+  sizeBytes: Int!
+}
+
+"Dead-letter observations of a page."
+type DlqObservationConnection {
+  "The page with a cursor for each."
+  edges: [DlqObservationEdge!]!
+  "The page."
+  nodes: [DlqObservation!]!
+  "Where the page stands in the list."
+  pageInfo: PageInfo!
+}
+
+"A dead-letter observation in a page."
+type DlqObservationEdge {
+  "Its place in the list, opaque."
+  cursor: String!
+  "The dead-letter observation."
+  node: DlqObservation!
+}
+
+"Which dead-letter observations; all conditions must hold."
+input DlqObservationFilter {
+  "From this dead-letter topic."
+  topic: String
+  "From the dead-letter topic of this source."
+  source: String
+  "That claim this tenant. A tenant's token can name its own only."
+  tenantId: String
+  "By this kind of writer."
+  writer: DlqWriter
+  "With this kind of error."
+  errorClass: String
+  "Read then or later."
+  after: DateTime
+  "Read before then."
+  before: DateTime
+}
 `, BuiltIn: false},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
@@ -2457,6 +3233,82 @@ func (ec *executionContext) childFields_Destination(ctx context.Context, field g
 		return ec.fieldContext_Destination_url(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Destination", field.Name)
+}
+
+func (ec *executionContext) childFields_DlqObservation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_DlqObservation_id(ctx, field)
+	case "writer":
+		return ec.fieldContext_DlqObservation_writer(ctx, field)
+	case "topic":
+		return ec.fieldContext_DlqObservation_topic(ctx, field)
+	case "partition":
+		return ec.fieldContext_DlqObservation_partition(ctx, field)
+	case "offset":
+		return ec.fieldContext_DlqObservation_offset(ctx, field)
+	case "source":
+		return ec.fieldContext_DlqObservation_source(ctx, field)
+	case "tenantId":
+		return ec.fieldContext_DlqObservation_tenantId(ctx, field)
+	case "observedAt":
+		return ec.fieldContext_DlqObservation_observedAt(ctx, field)
+	case "attributes":
+		return ec.fieldContext_DlqObservation_attributes(ctx, field)
+	case "attributesTruncated":
+		return ec.fieldContext_DlqObservation_attributesTruncated(ctx, field)
+	case "sourceTopic":
+		return ec.fieldContext_DlqObservation_sourceTopic(ctx, field)
+	case "errorClass":
+		return ec.fieldContext_DlqObservation_errorClass(ctx, field)
+	case "errorMessage":
+		return ec.fieldContext_DlqObservation_errorMessage(ctx, field)
+	case "retryCount":
+		return ec.fieldContext_DlqObservation_retryCount(ctx, field)
+	case "firstFailureAt":
+		return ec.fieldContext_DlqObservation_firstFailureAt(ctx, field)
+	case "producerId":
+		return ec.fieldContext_DlqObservation_producerId(ctx, field)
+	case "sourcePartition":
+		return ec.fieldContext_DlqObservation_sourcePartition(ctx, field)
+	case "sourceOffset":
+		return ec.fieldContext_DlqObservation_sourceOffset(ctx, field)
+	case "causeKind":
+		return ec.fieldContext_DlqObservation_causeKind(ctx, field)
+	case "payloadOmitted":
+		return ec.fieldContext_DlqObservation_payloadOmitted(ctx, field)
+	case "payloadBytes":
+		return ec.fieldContext_DlqObservation_payloadBytes(ctx, field)
+	case "body":
+		return ec.fieldContext_DlqObservation_body(ctx, field)
+	case "bodyTruncated":
+		return ec.fieldContext_DlqObservation_bodyTruncated(ctx, field)
+	case "sizeBytes":
+		return ec.fieldContext_DlqObservation_sizeBytes(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DlqObservation", field.Name)
+}
+
+func (ec *executionContext) childFields_DlqObservationConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_DlqObservationConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_DlqObservationConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_DlqObservationConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DlqObservationConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_DlqObservationEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_DlqObservationEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_DlqObservationEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DlqObservationEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_Event(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2641,6 +3493,8 @@ func (ec *executionContext) childFields_MatchClause(ctx context.Context, field g
 
 func (ec *executionContext) childFields_MatchVerdict(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "event":
+		return ec.fieldContext_MatchVerdict_event(ctx, field)
 	case "eventSubscription":
 		return ec.fieldContext_MatchVerdict_eventSubscription(ctx, field)
 	case "matched":
@@ -2649,6 +3503,10 @@ func (ec *executionContext) childFields_MatchVerdict(ctx context.Context, field 
 		return ec.fieldContext_MatchVerdict_failedClause(ctx, field)
 	case "clauses":
 		return ec.fieldContext_MatchVerdict_clauses(ctx, field)
+	case "summary":
+		return ec.fieldContext_MatchVerdict_summary(ctx, field)
+	case "delivery":
+		return ec.fieldContext_MatchVerdict_delivery(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type MatchVerdict", field.Name)
 }
@@ -2661,6 +3519,92 @@ func (ec *executionContext) childFields_PageInfo(ctx context.Context, field grap
 		return ec.fieldContext_PageInfo_endCursor(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PageInfo", field.Name)
+}
+
+func (ec *executionContext) childFields_QuarantinedRecord(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_QuarantinedRecord_id(ctx, field)
+	case "reason":
+		return ec.fieldContext_QuarantinedRecord_reason(ctx, field)
+	case "topic":
+		return ec.fieldContext_QuarantinedRecord_topic(ctx, field)
+	case "partition":
+		return ec.fieldContext_QuarantinedRecord_partition(ctx, field)
+	case "offset":
+		return ec.fieldContext_QuarantinedRecord_offset(ctx, field)
+	case "headers":
+		return ec.fieldContext_QuarantinedRecord_headers(ctx, field)
+	case "body":
+		return ec.fieldContext_QuarantinedRecord_body(ctx, field)
+	case "bodyTruncated":
+		return ec.fieldContext_QuarantinedRecord_bodyTruncated(ctx, field)
+	case "sizeBytes":
+		return ec.fieldContext_QuarantinedRecord_sizeBytes(ctx, field)
+	case "receivedAt":
+		return ec.fieldContext_QuarantinedRecord_receivedAt(ctx, field)
+	case "readmitRequestedAt":
+		return ec.fieldContext_QuarantinedRecord_readmitRequestedAt(ctx, field)
+	case "readmittedAt":
+		return ec.fieldContext_QuarantinedRecord_readmittedAt(ctx, field)
+	case "readmitResult":
+		return ec.fieldContext_QuarantinedRecord_readmitResult(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QuarantinedRecord", field.Name)
+}
+
+func (ec *executionContext) childFields_QuarantinedRecordConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_QuarantinedRecordConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_QuarantinedRecordConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_QuarantinedRecordConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QuarantinedRecordConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_QuarantinedRecordEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_QuarantinedRecordEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_QuarantinedRecordEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QuarantinedRecordEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_ReadmitQuarantinedRecordsPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "records":
+		return ec.fieldContext_ReadmitQuarantinedRecordsPayload_records(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_ReadmitQuarantinedRecordsPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReadmitQuarantinedRecordsPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RecordAttribute(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_RecordAttribute_name(ctx, field)
+	case "value":
+		return ec.fieldContext_RecordAttribute_value(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RecordAttribute", field.Name)
+}
+
+func (ec *executionContext) childFields_RecordHeader(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "name":
+		return ec.fieldContext_RecordHeader_name(ctx, field)
+	case "value":
+		return ec.fieldContext_RecordHeader_value(ctx, field)
+	case "base64":
+		return ec.fieldContext_RecordHeader_base64(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RecordHeader", field.Name)
 }
 
 func (ec *executionContext) childFields_RetryPolicy(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2855,12 +3799,48 @@ func (ec *executionContext) field_Event_deliveries_args(ctx context.Context, raw
 	return args, nil
 }
 
+func (ec *executionContext) field_Event_verdicts_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int32, error) {
+			return ec.unmarshalNInt2int32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_createEventSubscription_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.CreateEventSubscriptionInput, error) {
 			return ec.unmarshalNCreateEventSubscriptionInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCreateEventSubscriptionInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_readmitQuarantinedRecords_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.ReadmitQuarantinedRecordsInput, error) {
+			return ec.unmarshalNReadmitQuarantinedRecordsInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReadmitQuarantinedRecordsInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -2938,6 +3918,36 @@ func (ec *executionContext) field_Query_delivery_args(ctx context.Context, rawAr
 		return nil, err
 	}
 	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_dlqObservations_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int32, error) {
+			return ec.unmarshalNInt2int32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.DlqObservationFilter, error) {
+			return ec.unmarshalODlqObservationFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
 	return args, nil
 }
 
@@ -3029,6 +4039,28 @@ func (ec *executionContext) field_Query_events_args(ctx context.Context, rawArgs
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_explainMatch_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "eventId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["eventId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "eventSubscriptionId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["eventSubscriptionId"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_node_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3040,6 +4072,36 @@ func (ec *executionContext) field_Query_node_args(ctx context.Context, rawArgs m
 		return nil, err
 	}
 	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_quarantinedRecords_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int32, error) {
+			return ec.unmarshalNInt2int32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.QuarantinedRecordFilter, error) {
+			return ec.unmarshalOQuarantinedRecordFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
 	return args, nil
 }
 
@@ -4792,6 +5854,727 @@ func (ec *executionContext) fieldContext_Destination_url(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Destination", field, false, false, "URL")
 }
 
+func (ec *executionContext) _DlqObservation_id(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "ID")
+}
+
+func (ec *executionContext) _DlqObservation_writer(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_writer(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Writer, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v hub.DLQWriter) graphql.Marshaler {
+			return ec.marshalNDlqWriter2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDLQWriter(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_writer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "DlqWriter")
+}
+
+func (ec *executionContext) _DlqObservation_topic(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_topic(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Topic, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_topic(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "String")
+}
+
+func (ec *executionContext) _DlqObservation_partition(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_partition(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Partition, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_partition(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _DlqObservation_offset(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_offset(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Offset, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_offset(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _DlqObservation_source(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_source(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Source, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_source(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "String")
+}
+
+func (ec *executionContext) _DlqObservation_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "String")
+}
+
+func (ec *executionContext) _DlqObservation_observedAt(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_observedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ObservedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_observedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _DlqObservation_attributes(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_attributes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attributes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.RecordAttribute) graphql.Marshaler {
+			return ec.marshalNRecordAttribute2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRecordAttributeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_attributes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DlqObservation",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RecordAttribute(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DlqObservation_attributesTruncated(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_attributesTruncated(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AttributesTruncated, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_attributesTruncated(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _DlqObservation_sourceTopic(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_sourceTopic(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceTopic, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_sourceTopic(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "String")
+}
+
+func (ec *executionContext) _DlqObservation_errorClass(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_errorClass(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorClass, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_errorClass(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "String")
+}
+
+func (ec *executionContext) _DlqObservation_errorMessage(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_errorMessage(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorMessage, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_errorMessage(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "String")
+}
+
+func (ec *executionContext) _DlqObservation_retryCount(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_retryCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RetryCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_retryCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _DlqObservation_firstFailureAt(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_firstFailureAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstFailureAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_firstFailureAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _DlqObservation_producerId(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_producerId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProducerID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_producerId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "String")
+}
+
+func (ec *executionContext) _DlqObservation_sourcePartition(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_sourcePartition(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourcePartition, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_sourcePartition(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _DlqObservation_sourceOffset(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_sourceOffset(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SourceOffset, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_sourceOffset(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _DlqObservation_causeKind(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_causeKind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CauseKind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_causeKind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "String")
+}
+
+func (ec *executionContext) _DlqObservation_payloadOmitted(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_payloadOmitted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PayloadOmitted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *bool) graphql.Marshaler {
+			return ec.marshalOBoolean2ᚖbool(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_payloadOmitted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _DlqObservation_payloadBytes(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_payloadBytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PayloadBytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_payloadBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _DlqObservation_body(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_body(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.DlqObservation().Body(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EventBody) graphql.Marshaler {
+			return ec.marshalNEventBody2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventBody(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_body(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DlqObservation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventBody(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DlqObservation_bodyTruncated(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_bodyTruncated(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BodyTruncated, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_bodyTruncated(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _DlqObservation_sizeBytes(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservation_sizeBytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SizeBytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservation_sizeBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservation", field, false, false, "Int")
+}
+
+func (ec *executionContext) _DlqObservationConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservationConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.DlqObservationEdge) graphql.Marshaler {
+			return ec.marshalNDlqObservationEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservationConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DlqObservationConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DlqObservationEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DlqObservationConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservationConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.DlqObservation) graphql.Marshaler {
+			return ec.marshalNDlqObservation2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservationConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DlqObservationConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DlqObservation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DlqObservationConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservationConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservationConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DlqObservationConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DlqObservationEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservationEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservationEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservationEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DlqObservationEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _DlqObservationEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservationEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DlqObservationEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DlqObservation) graphql.Marshaler {
+			return ec.marshalNDlqObservation2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservation(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DlqObservationEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DlqObservationEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DlqObservation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Event_id(ctx context.Context, field graphql.CollectedField, obj *model.Event) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5231,7 +7014,8 @@ func (ec *executionContext) _Event_verdicts(ctx context.Context, field graphql.C
 			return ec.fieldContext_Event_verdicts(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return ec.Resolvers.Event().Verdicts(ctx, obj)
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Event().Verdicts(ctx, obj, fc.Args["first"].(int32), fc.Args["after"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*model.MatchVerdict) graphql.Marshaler {
@@ -5241,7 +7025,7 @@ func (ec *executionContext) _Event_verdicts(ctx context.Context, field graphql.C
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_Event_verdicts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext_Event_verdicts(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "Event",
 		Field:      field,
@@ -5250,6 +7034,17 @@ func (ec *executionContext) fieldContext_Event_verdicts(_ context.Context, field
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_MatchVerdict(ctx, field)
 		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Event_verdicts_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -6402,6 +8197,38 @@ func (ec *executionContext) fieldContext_MatchClause_got(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("MatchClause", field, false, false, "String")
 }
 
+func (ec *executionContext) _MatchVerdict_event(ctx context.Context, field graphql.CollectedField, obj *model.MatchVerdict) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MatchVerdict_event(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.MatchVerdict().Event(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Event) graphql.Marshaler {
+			return ec.marshalNEvent2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEvent(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MatchVerdict_event(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MatchVerdict",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Event(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _MatchVerdict_eventSubscription(ctx context.Context, field graphql.CollectedField, obj *model.MatchVerdict) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6512,6 +8339,61 @@ func (ec *executionContext) fieldContext_MatchVerdict_clauses(_ context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _MatchVerdict_summary(ctx context.Context, field graphql.CollectedField, obj *model.MatchVerdict) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MatchVerdict_summary(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.MatchVerdict().Summary(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MatchVerdict_summary(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MatchVerdict", field, true, true, "String")
+}
+
+func (ec *executionContext) _MatchVerdict_delivery(ctx context.Context, field graphql.CollectedField, obj *model.MatchVerdict) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MatchVerdict_delivery(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.MatchVerdict().Delivery(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Delivery) graphql.Marshaler {
+			return ec.marshalODelivery2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDelivery(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_MatchVerdict_delivery(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "MatchVerdict",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Delivery(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_createEventSubscription(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6600,6 +8482,50 @@ func (ec *executionContext) fieldContext_Mutation_verifyEventSubscription(ctx co
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_readmitQuarantinedRecords(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_readmitQuarantinedRecords(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ReadmitQuarantinedRecords(ctx, fc.Args["input"].(model.ReadmitQuarantinedRecordsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReadmitQuarantinedRecordsPayload) graphql.Marshaler {
+			return ec.marshalNReadmitQuarantinedRecordsPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReadmitQuarantinedRecordsPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_readmitQuarantinedRecords(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReadmitQuarantinedRecordsPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_readmitQuarantinedRecords_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *model.PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6644,6 +8570,474 @@ func (ec *executionContext) _PageInfo_endCursor(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_PageInfo_endCursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PageInfo", field, false, false, "String")
+}
+
+func (ec *executionContext) _QuarantinedRecord_id(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecord", field, false, false, "ID")
+}
+
+func (ec *executionContext) _QuarantinedRecord_reason(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecord", field, false, false, "String")
+}
+
+func (ec *executionContext) _QuarantinedRecord_topic(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_topic(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Topic, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_topic(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecord", field, false, false, "String")
+}
+
+func (ec *executionContext) _QuarantinedRecord_partition(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_partition(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Partition, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_partition(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecord", field, false, false, "Int")
+}
+
+func (ec *executionContext) _QuarantinedRecord_offset(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_offset(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Offset, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_offset(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecord", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _QuarantinedRecord_headers(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_headers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.QuarantinedRecord().Headers(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.RecordHeader) graphql.Marshaler {
+			return ec.marshalNRecordHeader2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRecordHeaderᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_headers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuarantinedRecord",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RecordHeader(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QuarantinedRecord_body(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_body(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.QuarantinedRecord().Body(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EventBody) graphql.Marshaler {
+			return ec.marshalNEventBody2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventBody(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_body(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuarantinedRecord",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventBody(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QuarantinedRecord_bodyTruncated(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_bodyTruncated(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BodyTruncated, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_bodyTruncated(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecord", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _QuarantinedRecord_sizeBytes(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_sizeBytes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SizeBytes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_sizeBytes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecord", field, false, false, "Int")
+}
+
+func (ec *executionContext) _QuarantinedRecord_receivedAt(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_receivedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReceivedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_receivedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecord", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _QuarantinedRecord_readmitRequestedAt(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_readmitRequestedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReadmitRequestedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_readmitRequestedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecord", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _QuarantinedRecord_readmittedAt(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_readmittedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReadmittedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_readmittedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecord", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _QuarantinedRecord_readmitResult(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecord_readmitResult(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReadmitResult, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecord_readmitResult(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecord", field, false, false, "String")
+}
+
+func (ec *executionContext) _QuarantinedRecordConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecordConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecordConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.QuarantinedRecordEdge) graphql.Marshaler {
+			return ec.marshalNQuarantinedRecordEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecordConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuarantinedRecordConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuarantinedRecordEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QuarantinedRecordConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecordConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecordConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.QuarantinedRecord) graphql.Marshaler {
+			return ec.marshalNQuarantinedRecord2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecordConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuarantinedRecordConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuarantinedRecord(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QuarantinedRecordConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecordConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecordConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecordConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuarantinedRecordConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QuarantinedRecordEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecordEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecordEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecordEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuarantinedRecordEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _QuarantinedRecordEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecordEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuarantinedRecordEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QuarantinedRecord) graphql.Marshaler {
+			return ec.marshalNQuarantinedRecord2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecord(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuarantinedRecordEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuarantinedRecordEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuarantinedRecord(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Query_viewer(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -6986,6 +9380,138 @@ func (ec *executionContext) fieldContext_Query_deliveries(ctx context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_explainMatch(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_explainMatch(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().ExplainMatch(ctx, fc.Args["eventId"].(string), fc.Args["eventSubscriptionId"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.MatchVerdict) graphql.Marshaler {
+			return ec.marshalOMatchVerdict2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐMatchVerdict(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_explainMatch(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MatchVerdict(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_explainMatch_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_quarantinedRecords(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_quarantinedRecords(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().QuarantinedRecords(ctx, fc.Args["first"].(int32), fc.Args["after"].(*string), fc.Args["filter"].(*model.QuarantinedRecordFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QuarantinedRecordConnection) graphql.Marshaler {
+			return ec.marshalNQuarantinedRecordConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_quarantinedRecords(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuarantinedRecordConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_quarantinedRecords_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_dlqObservations(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_dlqObservations(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().DlqObservations(ctx, fc.Args["first"].(int32), fc.Args["after"].(*string), fc.Args["filter"].(*model.DlqObservationFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DlqObservationConnection) graphql.Marshaler {
+			return ec.marshalNDlqObservationConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_dlqObservations(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DlqObservationConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_dlqObservations_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query___type(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -7060,6 +9586,185 @@ func (ec *executionContext) fieldContext_Query___schema(_ context.Context, field
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _ReadmitQuarantinedRecordsPayload_records(ctx context.Context, field graphql.CollectedField, obj *model.ReadmitQuarantinedRecordsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReadmitQuarantinedRecordsPayload_records(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Records, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.QuarantinedRecord) graphql.Marshaler {
+			return ec.marshalNQuarantinedRecord2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReadmitQuarantinedRecordsPayload_records(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReadmitQuarantinedRecordsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuarantinedRecord(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReadmitQuarantinedRecordsPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.ReadmitQuarantinedRecordsPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReadmitQuarantinedRecordsPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReadmitQuarantinedRecordsPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReadmitQuarantinedRecordsPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RecordAttribute_name(ctx context.Context, field graphql.CollectedField, obj *model.RecordAttribute) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RecordAttribute_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RecordAttribute_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RecordAttribute", field, false, false, "String")
+}
+
+func (ec *executionContext) _RecordAttribute_value(ctx context.Context, field graphql.CollectedField, obj *model.RecordAttribute) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RecordAttribute_value(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Value, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RecordAttribute_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RecordAttribute", field, false, false, "String")
+}
+
+func (ec *executionContext) _RecordHeader_name(ctx context.Context, field graphql.CollectedField, obj *model.RecordHeader) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RecordHeader_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RecordHeader_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RecordHeader", field, false, false, "String")
+}
+
+func (ec *executionContext) _RecordHeader_value(ctx context.Context, field graphql.CollectedField, obj *model.RecordHeader) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RecordHeader_value(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Value, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RecordHeader_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RecordHeader", field, false, false, "String")
+}
+
+func (ec *executionContext) _RecordHeader_base64(ctx context.Context, field graphql.CollectedField, obj *model.RecordHeader) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RecordHeader_base64(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Base64, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RecordHeader_base64(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RecordHeader", field, false, false, "String")
 }
 
 func (ec *executionContext) _RetryPolicy_kind(ctx context.Context, field graphql.CollectedField, obj *model.RetryPolicy) (ret graphql.Marshaler) {
@@ -8763,6 +11468,90 @@ func UnmarshalDestinationInput(ctx context.Context, raw any) (model.DestinationI
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputDlqObservationFilter(ctx context.Context, obj any) (model.DlqObservationFilter, error) {
+	var it model.DlqObservationFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"topic", "source", "tenantId", "writer", "errorClass", "after", "before"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "topic":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("topic"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Topic = data
+		case "source":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("source"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Source = data
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "writer":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("writer"))
+			data, err := ec.unmarshalODlqWriter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDLQWriter(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Writer = data
+		case "errorClass":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("errorClass"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ErrorClass = data
+		case "after":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("after"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.After = data
+		case "before":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("before"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Before = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDlqObservationFilter unmarshals raw into the DlqObservationFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDlqObservationFilter(ctx context.Context, raw any) (model.DlqObservationFilter, error) {
+	var out model.DlqObservationFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DlqObservationFilter", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputEventFilter(ctx context.Context, obj any) (model.EventFilter, error) {
 	var it model.EventFilter
 	if obj == nil {
@@ -8910,6 +11699,153 @@ func (ec *executionContext) unmarshalInputExponentialInput(ctx context.Context, 
 func UnmarshalExponentialInput(ctx context.Context, raw any) (model.ExponentialInput, error) {
 	var out model.ExponentialInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ExponentialInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputQuarantinedRecordFilter(ctx context.Context, obj any) (model.QuarantinedRecordFilter, error) {
+	var it model.QuarantinedRecordFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"reason", "topic", "partition", "offset", "minOffset", "maxOffset", "receivedAfter", "receivedBefore", "readmitted", "ceId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "topic":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("topic"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Topic = data
+		case "partition":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("partition"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Partition = data
+		case "offset":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("offset"))
+			data, err := ec.unmarshalOBigInt2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Offset = data
+		case "minOffset":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("minOffset"))
+			data, err := ec.unmarshalOBigInt2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MinOffset = data
+		case "maxOffset":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxOffset"))
+			data, err := ec.unmarshalOBigInt2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxOffset = data
+		case "receivedAfter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("receivedAfter"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ReceivedAfter = data
+		case "receivedBefore":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("receivedBefore"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ReceivedBefore = data
+		case "readmitted":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("readmitted"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Readmitted = data
+		case "ceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ceId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CeID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalQuarantinedRecordFilter unmarshals raw into the QuarantinedRecordFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalQuarantinedRecordFilter(ctx context.Context, raw any) (model.QuarantinedRecordFilter, error) {
+	var out model.QuarantinedRecordFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "QuarantinedRecordFilter", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputReadmitQuarantinedRecordsInput(ctx context.Context, obj any) (model.ReadmitQuarantinedRecordsInput, error) {
+	var it model.ReadmitQuarantinedRecordsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ids"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ids":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ids"))
+			data, err := ec.unmarshalNID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ids = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalReadmitQuarantinedRecordsInput unmarshals raw into the ReadmitQuarantinedRecordsInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReadmitQuarantinedRecordsInput(ctx context.Context, raw any) (model.ReadmitQuarantinedRecordsInput, error) {
+	var out model.ReadmitQuarantinedRecordsInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReadmitQuarantinedRecordsInput", raw, &out)
 	return out, err
 }
 
@@ -9088,6 +12024,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 	switch obj := (obj).(type) {
 	case nil:
 		return graphql.Null
+	case model.QuarantinedRecord:
+		return ec._QuarantinedRecord(ctx, sel, &obj)
+	case *model.QuarantinedRecord:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._QuarantinedRecord(ctx, sel, obj)
 	case model.EventSubscription:
 		return ec._EventSubscription(ctx, sel, &obj)
 	case *model.EventSubscription:
@@ -9102,6 +12045,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Event(ctx, sel, obj)
+	case model.DlqObservation:
+		return ec._DlqObservation(ctx, sel, &obj)
+	case *model.DlqObservation:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._DlqObservation(ctx, sel, obj)
 	case model.Destination:
 		return ec._Destination(ctx, sel, &obj)
 	case *model.Destination:
@@ -9700,6 +12650,236 @@ func (ec *executionContext) _Destination(ctx context.Context, sel ast.SelectionS
 		case "url":
 			out.Values[i] = ec._Destination_url(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var dlqObservationImplementors = []string{"DlqObservation", "Node"}
+
+func (ec *executionContext) _DlqObservation(ctx context.Context, sel ast.SelectionSet, obj *model.DlqObservation) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, dlqObservationImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DlqObservation")
+		case "id":
+			out.Values[i] = ec._DlqObservation_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "writer":
+			out.Values[i] = ec._DlqObservation_writer(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "topic":
+			out.Values[i] = ec._DlqObservation_topic(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "partition":
+			out.Values[i] = ec._DlqObservation_partition(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "offset":
+			out.Values[i] = ec._DlqObservation_offset(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "source":
+			out.Values[i] = ec._DlqObservation_source(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tenantId":
+			out.Values[i] = ec._DlqObservation_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "observedAt":
+			out.Values[i] = ec._DlqObservation_observedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "attributes":
+			out.Values[i] = ec._DlqObservation_attributes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "attributesTruncated":
+			out.Values[i] = ec._DlqObservation_attributesTruncated(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sourceTopic":
+			out.Values[i] = ec._DlqObservation_sourceTopic(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "errorClass":
+			out.Values[i] = ec._DlqObservation_errorClass(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "errorMessage":
+			out.Values[i] = ec._DlqObservation_errorMessage(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "retryCount":
+			out.Values[i] = ec._DlqObservation_retryCount(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "firstFailureAt":
+			out.Values[i] = ec._DlqObservation_firstFailureAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "producerId":
+			out.Values[i] = ec._DlqObservation_producerId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sourcePartition":
+			out.Values[i] = ec._DlqObservation_sourcePartition(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sourceOffset":
+			out.Values[i] = ec._DlqObservation_sourceOffset(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "causeKind":
+			out.Values[i] = ec._DlqObservation_causeKind(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "payloadOmitted":
+			out.Values[i] = ec._DlqObservation_payloadOmitted(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "payloadBytes":
+			out.Values[i] = ec._DlqObservation_payloadBytes(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "body":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._DlqObservation_body(ctx, field, obj)
+				})
+		case "bodyTruncated":
+			out.Values[i] = ec._DlqObservation_bodyTruncated(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sizeBytes":
+			out.Values[i] = ec._DlqObservation_sizeBytes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var dlqObservationConnectionImplementors = []string{"DlqObservationConnection"}
+
+func (ec *executionContext) _DlqObservationConnection(ctx context.Context, sel ast.SelectionSet, obj *model.DlqObservationConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, dlqObservationConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DlqObservationConnection")
+		case "edges":
+			out.Values[i] = ec._DlqObservationConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._DlqObservationConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._DlqObservationConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var dlqObservationEdgeImplementors = []string{"DlqObservationEdge"}
+
+func (ec *executionContext) _DlqObservationEdge(ctx context.Context, sel ast.SelectionSet, obj *model.DlqObservationEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, dlqObservationEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DlqObservationEdge")
+		case "cursor":
+			out.Values[i] = ec._DlqObservationEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._DlqObservationEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -10362,26 +13542,44 @@ func (ec *executionContext) _MatchVerdict(ctx context.Context, sel ast.Selection
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("MatchVerdict")
+		case "event":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._MatchVerdict_event(ctx, field, obj)
+				})
 		case "eventSubscription":
 			out.Values[i] = ec._MatchVerdict_eventSubscription(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "matched":
 			out.Values[i] = ec._MatchVerdict_matched(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "failedClause":
 			out.Values[i] = ec._MatchVerdict_failedClause(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "clauses":
 			out.Values[i] = ec._MatchVerdict_clauses(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "summary":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._MatchVerdict_summary(ctx, field, obj)
+				})
+		case "delivery":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._MatchVerdict_delivery(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -10432,6 +13630,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "readmitQuarantinedRecords":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_readmitQuarantinedRecords(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -10468,6 +13673,182 @@ func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet,
 		case "endCursor":
 			out.Values[i] = ec._PageInfo_endCursor(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var quarantinedRecordImplementors = []string{"QuarantinedRecord", "Node"}
+
+func (ec *executionContext) _QuarantinedRecord(ctx context.Context, sel ast.SelectionSet, obj *model.QuarantinedRecord) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, quarantinedRecordImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QuarantinedRecord")
+		case "id":
+			out.Values[i] = ec._QuarantinedRecord_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._QuarantinedRecord_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "topic":
+			out.Values[i] = ec._QuarantinedRecord_topic(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "partition":
+			out.Values[i] = ec._QuarantinedRecord_partition(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "offset":
+			out.Values[i] = ec._QuarantinedRecord_offset(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "headers":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._QuarantinedRecord_headers(ctx, field, obj)
+				})
+		case "body":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._QuarantinedRecord_body(ctx, field, obj)
+				})
+		case "bodyTruncated":
+			out.Values[i] = ec._QuarantinedRecord_bodyTruncated(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sizeBytes":
+			out.Values[i] = ec._QuarantinedRecord_sizeBytes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "receivedAt":
+			out.Values[i] = ec._QuarantinedRecord_receivedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "readmitRequestedAt":
+			out.Values[i] = ec._QuarantinedRecord_readmitRequestedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "readmittedAt":
+			out.Values[i] = ec._QuarantinedRecord_readmittedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "readmitResult":
+			out.Values[i] = ec._QuarantinedRecord_readmitResult(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var quarantinedRecordConnectionImplementors = []string{"QuarantinedRecordConnection"}
+
+func (ec *executionContext) _QuarantinedRecordConnection(ctx context.Context, sel ast.SelectionSet, obj *model.QuarantinedRecordConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, quarantinedRecordConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QuarantinedRecordConnection")
+		case "edges":
+			out.Values[i] = ec._QuarantinedRecordConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._QuarantinedRecordConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._QuarantinedRecordConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var quarantinedRecordEdgeImplementors = []string{"QuarantinedRecordEdge"}
+
+func (ec *executionContext) _QuarantinedRecordEdge(ctx context.Context, sel ast.SelectionSet, obj *model.QuarantinedRecordEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, quarantinedRecordEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QuarantinedRecordEdge")
+		case "cursor":
+			out.Values[i] = ec._QuarantinedRecordEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._QuarantinedRecordEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -10554,6 +13935,24 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_deliveries(ctx, field)
 				})
+		case "explainMatch":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_explainMatch(ctx, field)
+				})
+		case "quarantinedRecords":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_quarantinedRecords(ctx, field)
+				})
+		case "dlqObservations":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_dlqObservations(ctx, field)
+				})
 		case "__type":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Query___type(ctx, field)
@@ -10567,6 +13966,125 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			})
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var readmitQuarantinedRecordsPayloadImplementors = []string{"ReadmitQuarantinedRecordsPayload"}
+
+func (ec *executionContext) _ReadmitQuarantinedRecordsPayload(ctx context.Context, sel ast.SelectionSet, obj *model.ReadmitQuarantinedRecordsPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, readmitQuarantinedRecordsPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReadmitQuarantinedRecordsPayload")
+		case "records":
+			out.Values[i] = ec._ReadmitQuarantinedRecordsPayload_records(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._ReadmitQuarantinedRecordsPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var recordAttributeImplementors = []string{"RecordAttribute"}
+
+func (ec *executionContext) _RecordAttribute(ctx context.Context, sel ast.SelectionSet, obj *model.RecordAttribute) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, recordAttributeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RecordAttribute")
+		case "name":
+			out.Values[i] = ec._RecordAttribute_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "value":
+			out.Values[i] = ec._RecordAttribute_value(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var recordHeaderImplementors = []string{"RecordHeader"}
+
+func (ec *executionContext) _RecordHeader(ctx context.Context, sel ast.SelectionSet, obj *model.RecordHeader) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, recordHeaderImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RecordHeader")
+		case "name":
+			out.Values[i] = ec._RecordHeader_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "value":
+			out.Values[i] = ec._RecordHeader_value(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "base64":
+			out.Values[i] = ec._RecordHeader_base64(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -11341,6 +14859,77 @@ func (ec *executionContext) unmarshalNDestinationInput2ᚖgithubᚗcomᚋstreami
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNDlqObservation2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.DlqObservation) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDlqObservation2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservation(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDlqObservation2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservation(ctx context.Context, sel ast.SelectionSet, v *model.DlqObservation) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DlqObservation!")
+		return graphql.Null
+	}
+	return ec._DlqObservation(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDlqObservationConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationConnection(ctx context.Context, sel ast.SelectionSet, v *model.DlqObservationConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DlqObservationConnection!")
+		return graphql.Null
+	}
+	return ec._DlqObservationConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDlqObservationEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.DlqObservationEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDlqObservationEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDlqObservationEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationEdge(ctx context.Context, sel ast.SelectionSet, v *model.DlqObservationEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DlqObservationEdge!")
+		return graphql.Null
+	}
+	return ec._DlqObservationEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDlqWriter2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDLQWriter(ctx context.Context, v any) (hub.DLQWriter, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := hub.DLQWriter(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDlqWriter2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDLQWriter(ctx context.Context, sel ast.SelectionSet, v hub.DLQWriter) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "DlqWriter!")
+	}
+	return res
+}
+
 func (ec *executionContext) unmarshalNDuration2timeᚐDuration(ctx context.Context, v any) (time.Duration, error) {
 	res, err := scalar.UnmarshalDuration(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -11542,6 +15131,35 @@ func (ec *executionContext) marshalNID2string(ctx context.Context, sel ast.Selec
 	return res
 }
 
+func (ec *executionContext) unmarshalNID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNID2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNID2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNID2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNInt2int32(ctx context.Context, v any) (int32, error) {
 	res, err := graphql.UnmarshalInt32(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -11618,6 +15236,123 @@ func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋstreamingᚑhub�
 		return graphql.Null
 	}
 	return ec._PageInfo(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNQuarantinedRecord2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.QuarantinedRecord) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNQuarantinedRecord2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecord(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNQuarantinedRecord2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecord(ctx context.Context, sel ast.SelectionSet, v *model.QuarantinedRecord) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "QuarantinedRecord!")
+		return graphql.Null
+	}
+	return ec._QuarantinedRecord(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNQuarantinedRecordConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordConnection(ctx context.Context, sel ast.SelectionSet, v *model.QuarantinedRecordConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "QuarantinedRecordConnection!")
+		return graphql.Null
+	}
+	return ec._QuarantinedRecordConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNQuarantinedRecordEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.QuarantinedRecordEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNQuarantinedRecordEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNQuarantinedRecordEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordEdge(ctx context.Context, sel ast.SelectionSet, v *model.QuarantinedRecordEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "QuarantinedRecordEdge!")
+		return graphql.Null
+	}
+	return ec._QuarantinedRecordEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNReadmitQuarantinedRecordsInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReadmitQuarantinedRecordsInput(ctx context.Context, v any) (model.ReadmitQuarantinedRecordsInput, error) {
+	res, err := ec.unmarshalInputReadmitQuarantinedRecordsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReadmitQuarantinedRecordsPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReadmitQuarantinedRecordsPayload(ctx context.Context, sel ast.SelectionSet, v *model.ReadmitQuarantinedRecordsPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ReadmitQuarantinedRecordsPayload!")
+		return graphql.Null
+	}
+	return ec._ReadmitQuarantinedRecordsPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRecordAttribute2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRecordAttributeᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.RecordAttribute) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRecordAttribute2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRecordAttribute(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNRecordAttribute2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRecordAttribute(ctx context.Context, sel ast.SelectionSet, v *model.RecordAttribute) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RecordAttribute!")
+		return graphql.Null
+	}
+	return ec._RecordAttribute(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRecordHeader2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRecordHeaderᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.RecordHeader) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRecordHeader2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRecordHeader(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNRecordHeader2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRecordHeader(ctx context.Context, sel ast.SelectionSet, v *model.RecordHeader) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RecordHeader!")
+		return graphql.Null
+	}
+	return ec._RecordHeader(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRetryKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐRetryKind(ctx context.Context, v any) (hub.RetryKind, error) {
@@ -11962,6 +15697,24 @@ func (ec *executionContext) marshalOAttemptPhase2ᚖgithubᚗcomᚋstreamingᚑh
 	return res
 }
 
+func (ec *executionContext) unmarshalOBigInt2ᚖint64(ctx context.Context, v any) (*int64, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := scalar.UnmarshalBigInt(v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOBigInt2ᚖint64(ctx context.Context, sel ast.SelectionSet, v *int64) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalBigInt(*v)
+	return res
+}
+
 func (ec *executionContext) unmarshalOBoolean2bool(ctx context.Context, v any) (bool, error) {
 	res, err := graphql.UnmarshalBoolean(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -12097,6 +15850,33 @@ func (ec *executionContext) unmarshalODisabledBy2ᚖgithubᚗcomᚋstreamingᚑh
 }
 
 func (ec *executionContext) marshalODisabledBy2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDisabledBy(ctx context.Context, sel ast.SelectionSet, v *hub.DisabledBy) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalString(string(*v))
+	return res
+}
+
+func (ec *executionContext) unmarshalODlqObservationFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationFilter(ctx context.Context, v any) (*model.DlqObservationFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputDlqObservationFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalODlqWriter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDLQWriter(ctx context.Context, v any) (*hub.DLQWriter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := graphql.UnmarshalString(v)
+	res := hub.DLQWriter(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalODlqWriter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDLQWriter(ctx context.Context, sel ast.SelectionSet, v *hub.DLQWriter) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -12289,11 +16069,26 @@ func (ec *executionContext) marshalOJSON2encodingᚋjsonᚐRawMessage(ctx contex
 	return res
 }
 
+func (ec *executionContext) marshalOMatchVerdict2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐMatchVerdict(ctx context.Context, sel ast.SelectionSet, v *model.MatchVerdict) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._MatchVerdict(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalONode2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐNode(ctx context.Context, sel ast.SelectionSet, v model.Node) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Node(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOQuarantinedRecordFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordFilter(ctx context.Context, v any) (*model.QuarantinedRecordFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputQuarantinedRecordFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalORetryPolicyInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRetryPolicyInput(ctx context.Context, v any) (*model.RetryPolicyInput, error) {

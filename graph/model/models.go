@@ -225,6 +225,95 @@ type DestinationInput struct {
 	URL *string `json:"url,omitempty"`
 }
 
+// A record of a dead-letter topic. Everything in it is what its writer claims; what it does not say is null.
+type DlqObservation struct {
+	// Global id, `dlq_…`.
+	ID string `json:"id"`
+	// CONSUMER when it says where the fact stands and how handling it failed, else PRODUCER.
+	Writer hub.DLQWriter `json:"writer"`
+	// The dead-letter topic.
+	Topic string `json:"topic"`
+	// The partition of the dead-letter topic.
+	Partition int32 `json:"partition"`
+	// The offset in the partition.
+	Offset int64 `json:"offset"`
+	// The application whose topic it is: the topic's part before `.dlq`.
+	Source string `json:"source"`
+	// The tenant that it claims, if it can be one.
+	TenantID *string `json:"tenantId,omitempty"`
+	// When the hub read it.
+	ObservedAt time.Time `json:"observedAt"`
+	// The CloudEvents attributes found, by name, up to 16 KiB together; possibly none.
+	Attributes []*RecordAttribute `json:"attributes"`
+	// Whether there were more or longer attributes.
+	AttributesTruncated bool `json:"attributesTruncated"`
+	// The topic that the fact was meant for or came from.
+	SourceTopic *string `json:"sourceTopic,omitempty"`
+	// The kind of error, in its writer's words.
+	ErrorClass *string `json:"errorClass,omitempty"`
+	// The error, up to 4096 bytes. It may hold personal data: null for roles below ADMIN.
+	ErrorMessage *string `json:"errorMessage,omitempty"`
+	// How often its writer tried again.
+	RetryCount *int32 `json:"retryCount,omitempty"`
+	// When its writer failed first.
+	FirstFailureAt *time.Time `json:"firstFailureAt,omitempty"`
+	// Which instance wrote it.
+	ProducerID *string `json:"producerId,omitempty"`
+	// Consumers: the partition of the fact.
+	SourcePartition *int32 `json:"sourcePartition,omitempty"`
+	// Consumers: the offset of the fact.
+	SourceOffset *int64 `json:"sourceOffset,omitempty"`
+	// Consumers: what failed, one of `codec`, `handler`, `source_mismatch`, `unhandled_key`.
+	CauseKind *string `json:"causeKind,omitempty"`
+	// Whether its writer left the payload out.
+	PayloadOmitted *bool `json:"payloadOmitted,omitempty"`
+	// The size of the payload in bytes, as its writer says.
+	PayloadBytes *int64 `json:"payloadBytes,omitempty"`
+	// Whether the value was longer than `body`.
+	BodyTruncated bool `json:"bodyTruncated"`
+	// The size of the whole value in bytes.
+	SizeBytes int32  `json:"sizeBytes"`
+	Of        hub.ID `json:"-"`
+}
+
+func (DlqObservation) IsNode() {}
+
+// Dead-letter observations of a page.
+type DlqObservationConnection struct {
+	// The page with a cursor for each.
+	Edges []*DlqObservationEdge `json:"edges"`
+	// The page.
+	Nodes []*DlqObservation `json:"nodes"`
+	// Where the page stands in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A dead-letter observation in a page.
+type DlqObservationEdge struct {
+	// Its place in the list, opaque.
+	Cursor string `json:"cursor"`
+	// The dead-letter observation.
+	Node *DlqObservation `json:"node"`
+}
+
+// Which dead-letter observations; all conditions must hold.
+type DlqObservationFilter struct {
+	// From this dead-letter topic.
+	Topic *string `json:"topic,omitempty"`
+	// From the dead-letter topic of this source.
+	Source *string `json:"source,omitempty"`
+	// That claim this tenant. A tenant's token can name its own only.
+	TenantID *string `json:"tenantId,omitempty"`
+	// By this kind of writer.
+	Writer *hub.DLQWriter `json:"writer,omitempty"`
+	// With this kind of error.
+	ErrorClass *string `json:"errorClass,omitempty"`
+	// Read then or later.
+	After *time.Time `json:"after,omitempty"`
+	// Read before then.
+	Before *time.Time `json:"before,omitempty"`
+}
+
 // One accepted CloudEvent.
 type Event struct {
 	// Global id, `evt_…`.
@@ -421,7 +510,7 @@ type MatchClause struct {
 	Got string `json:"got"`
 }
 
-// Whether an event matches an event subscription.
+// Whether an event matches an event subscription, judged by the event subscription as it is now.
 type MatchVerdict struct {
 	// The event subscription.
 	EventSubscription *EventSubscription `json:"eventSubscription"`
@@ -431,6 +520,7 @@ type MatchVerdict struct {
 	FailedClause *string `json:"failedClause,omitempty"`
 	// All clauses in the order in which they are judged.
 	Clauses []*MatchClause `json:"clauses"`
+	Of      *hub.Event     `json:"-"`
 }
 
 // Where a page stands in its list.
@@ -439,6 +529,109 @@ type PageInfo struct {
 	HasNextPage bool `json:"hasNextPage"`
 	// Give it as `after` to go on; null on an empty last page.
 	EndCursor *string `json:"endCursor,omitempty"`
+}
+
+// A Kafka record that the hub could not accept.
+type QuarantinedRecord struct {
+	// Global id, `qrn_…`.
+	ID string `json:"id"`
+	// Why, as a code: `missing_attribute:id`, `body_too_large`, `duplicate_conflict` …
+	Reason string `json:"reason"`
+	// The topic that it came from.
+	Topic string `json:"topic"`
+	// The partition that it came from.
+	Partition int32 `json:"partition"`
+	// Its offset in the partition.
+	Offset int64 `json:"offset"`
+	// Whether the value was longer than `body`.
+	BodyTruncated bool `json:"bodyTruncated"`
+	// The size of the whole value in bytes.
+	SizeBytes int32 `json:"sizeBytes"`
+	// When it was put into quarantine.
+	ReceivedAt time.Time `json:"receivedAt"`
+	// When somebody asked for it to be judged again; null once that is done, and before.
+	ReadmitRequestedAt *time.Time `json:"readmitRequestedAt,omitempty"`
+	// When it was accepted after all; null while it was not.
+	ReadmittedAt *time.Time `json:"readmittedAt,omitempty"`
+	// What the last re-admission came to: `accepted`, `duplicate`, `skipped`, or the reason for which it stays; null before one.
+	ReadmitResult *string `json:"readmitResult,omitempty"`
+	Of            hub.ID  `json:"-"`
+}
+
+func (QuarantinedRecord) IsNode() {}
+
+// Quarantined records of a page.
+type QuarantinedRecordConnection struct {
+	// The page with a cursor for each.
+	Edges []*QuarantinedRecordEdge `json:"edges"`
+	// The page.
+	Nodes []*QuarantinedRecord `json:"nodes"`
+	// Where the page stands in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A quarantined record in a page.
+type QuarantinedRecordEdge struct {
+	// Its place in the list, opaque.
+	Cursor string `json:"cursor"`
+	// The quarantined record.
+	Node *QuarantinedRecord `json:"node"`
+}
+
+// Which quarantined records; all conditions must hold.
+type QuarantinedRecordFilter struct {
+	// With this reason; without an attribute's name it stands for all: `missing_attribute` or `missing_attribute:id`.
+	Reason *string `json:"reason,omitempty"`
+	// From this topic.
+	Topic *string `json:"topic,omitempty"`
+	// From this partition.
+	Partition *int32 `json:"partition,omitempty"`
+	// With this offset.
+	Offset *int64 `json:"offset,omitempty"`
+	// With this offset or a greater one.
+	MinOffset *int64 `json:"minOffset,omitempty"`
+	// With this offset or a smaller one.
+	MaxOffset *int64 `json:"maxOffset,omitempty"`
+	// Put into quarantine then or later.
+	ReceivedAfter *time.Time `json:"receivedAfter,omitempty"`
+	// Put into quarantine before then.
+	ReceivedBefore *time.Time `json:"receivedBefore,omitempty"`
+	// Whether it was accepted after all.
+	Readmitted *bool `json:"readmitted,omitempty"`
+	// Whose `ce-id` header holds this text.
+	CeID *string `json:"ceId,omitempty"`
+}
+
+// Quarantined records to judge again.
+type ReadmitQuarantinedRecordsInput struct {
+	// Global ids, `qrn_…`: 1 to 100.
+	Ids []string `json:"ids"`
+}
+
+// What came of asking for re-admission.
+type ReadmitQuarantinedRecordsPayload struct {
+	// Those that exist, in the order of the ids, as they stand now.
+	Records []*QuarantinedRecord `json:"records"`
+	// Which ids do not exist; the others are asked for all the same.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// A CloudEvents attribute as a record carries it, unchecked.
+type RecordAttribute struct {
+	// The name in lower case, without `ce-`.
+	Name string `json:"name"`
+	// The value; bytes that are no text are replaced.
+	Value string `json:"value"`
+}
+
+// A header of a Kafka record, whatever its bytes.
+type RecordHeader struct {
+	// The name; bytes that are not valid UTF-8 are replaced.
+	Name string `json:"name"`
+	// The value as text; null when it is not valid UTF-8.
+	Value *string `json:"value,omitempty"`
+	// The value in base64 (RFC 4648 with padding), always exact.
+	Base64 string `json:"base64"`
 }
 
 // When a delivery that failed is tried again.

@@ -27,7 +27,8 @@ type Verdict struct {
 	Kind   Kind
 	Reason Reason // "" unless Kind is Quarantine
 	// Event is whole when Kind is Accept, except for what storing it gives:
-	// ID, Seq and ReceivedAt. Otherwise only Record is set. Body aliases the
+	// ID, Seq and ReceivedAt. Otherwise only Record is set, and Tenant when a
+	// quarantined record names a possible one, once. Body aliases the
 	// record's value and is never nil in an accepted event; every string is a
 	// copy.
 	Event hub.Event
@@ -52,6 +53,7 @@ func (r Rules) Judge(rec Record) Verdict {
 	}
 	if reason != "" {
 		v.Kind, v.Reason = Quarantine, reason
+		v.Event.Tenant = c.claimedTenant()
 		return v
 	}
 	v.Kind = Accept
@@ -102,6 +104,16 @@ func (c *collected) fault(singleTenant bool) Reason {
 		}
 	}
 	return ""
+}
+
+// claimedTenant is the tenant that the record says it belongs to, "" when it
+// does not say, or says what no tenant is called.
+func (c *collected) claimedTenant() hub.TenantID {
+	rule, value := &table[tenantID], c.values[tenantID]
+	if c.conflicts[tenantID] || len(value) > rule.max || !isClean(value) || !rule.valid(value) {
+		return ""
+	}
+	return hub.TenantID(value)
 }
 
 // mismatch names the first broken rule between the attributes and the record.
