@@ -19,3 +19,24 @@ func TestCan(t *testing.T) {
 		}
 	}
 }
+
+func TestCan_scope(t *testing.T) {
+	for _, c := range []struct {
+		a             Actor
+		read, readmit bool
+	}{
+		{Actor{Role: hub.Viewer}, true, false}, {Actor{Role: hub.Operator}, true, true},
+		{Actor{Role: hub.Admin, Tenant: "acme"}, false, false}, {Actor{}, false, false},
+	} {
+		if c.a.Can(ReadQuarantine) != c.read || c.a.Can(ReadmitQuarantined) != c.readmit {
+			t.Errorf("%+v: may read %t, re-admit %t", c.a, c.a.Can(ReadQuarantine), c.a.Can(ReadmitQuarantined))
+		}
+	}
+	tenant, viewer := Actor{Role: hub.Admin, Tenant: "acme"}, Actor{Role: hub.Viewer}
+	if got := tenant.WhyNot(ReadQuarantine); got != "a token of one tenant may not read quarantined records; that needs scope PLATFORM" {
+		t.Error(got)
+	}
+	if got := viewer.WhyNot(ReadmitQuarantined); got != "a token with role VIEWER may not re-admit quarantined records" {
+		t.Error(got)
+	}
+}

@@ -1,6 +1,7 @@
 // Package controlplane holds what people may say and see: who is asking
 // (Actor), event subscriptions and their verification, the history of
-// events and deliveries, and the live feed of outcomes.
+// events and deliveries, why an event matched, quarantined records and
+// dead-letter observations, and the live feed of outcomes.
 //
 // It writes intent to Postgres and never sends an event. The one request that
 // leaves it is the verification probe, made by the data plane's own sink

@@ -26,9 +26,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
@@ -207,7 +209,7 @@ func (c *Consumer) pollLoop(ctx context.Context, client *kgo.Client) {
 		if fetches.IsClientClosed() {
 			return
 		}
-		c.noteErrors(ctx, fetches)
+		gone := c.noteErrors(ctx, fetches)
 		fetches.EachTopic(func(t kgo.FetchTopic) {
 			t.EachPartition(func(fp kgo.FetchPartition) {
 				if len(fp.Records) > 0 {
@@ -215,6 +217,9 @@ func (c *Consumer) pollLoop(ctx context.Context, client *kgo.Client) {
 				}
 			})
 		})
+		if len(gone) > 0 {
+			c.forget(client, gone)
+		}
 		client.AllowRebalance()
 	}
 }
@@ -231,15 +236,39 @@ func (c *Consumer) handOver(client *kgo.Client, topicID [16]byte, fp kgo.FetchPa
 	}
 }
 
-// noteErrors counts what the client could not fetch; it goes on by itself.
-func (c *Consumer) noteErrors(ctx context.Context, fetches kgo.Fetches) {
+// noteErrors counts what the client could not fetch; it goes on by itself,
+// except with topics that are gone, which it returns.
+func (c *Consumer) noteErrors(ctx context.Context, fetches kgo.Fetches) (gone []string) {
 	fetches.EachError(func(topic string, partition int32, err error) {
 		if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 			return
 		}
 		c.deps.Metrics.FetchErrors.Inc()
 		c.deps.Log.Debug("a fetch failed", "topic", topic, "partition", partition, "error", err)
+		if errors.Is(err, kerr.UnknownTopicID) && !slices.Contains(gone, topic) {
+			gone = append(gone, topic)
+		}
 	})
+	return gone
+}
+
+// forget lets go of topics that were deleted. The client keeps to the topic
+// that it saw first: one that was made anew under the same name is read only
+// once the old one is forgotten. The marks of the old one are not committed
+// any more, since they mean nothing in the new one.
+func (c *Consumer) forget(client *kgo.Client, topics []string) {
+	gone := map[string][]int32{}
+	c.mu.Lock()
+	for key := range c.partitions {
+		if slices.Contains(topics, key.topic) {
+			gone[key.topic] = append(gone[key.topic], key.partition)
+		}
+	}
+	c.mu.Unlock()
+	c.stop(gone, true)
+	c.deps.Log.Warn("topics were deleted; they are read from their start if they were made anew", "topics", topics)
+	client.PurgeTopicsFromClient(topics...)
+	client.ForceMetadataRefresh()
 }
 
 // askLoop asks the broker now and then whether it is there, says once that it
@@ -275,6 +304,8 @@ func (c *Consumer) askLoop(ctx context.Context, client *kgo.Client) {
 }
 
 func (c *Consumer) onAssigned(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
+	// A pause outlives the assignment in which it was made.
+	client.ResumeFetchPartitions(assigned)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.assigned = true

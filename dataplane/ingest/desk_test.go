@@ -52,7 +52,7 @@ func (p *countingPool) Cancel(list []db.NewDelivery) {
 	p.cancelled += len(list)
 }
 
-func (p *countingPool) Lease() time.Duration           { return time.Minute }
+func (p *countingPool) Lease() time.Duration                  { return time.Minute }
 func (p *countingPool) AwaitRoom(context.Context, int) func() { return func() {} }
 
 // oneWish is a configuration in which every tenant wants everything, once.
@@ -163,6 +163,33 @@ func (r *running) waitAssigned(t *testing.T, n int) {
 		case <-tick.C:
 		case <-limit:
 			t.Fatalf("the consumer has %d partitions, want %d", have, n)
+		}
+	}
+}
+
+// waitPaused returns once so many partitions have stopped fetching.
+func (r *running) waitPaused(t *testing.T, n int) {
+	t.Helper()
+	limit, tick := time.After(30*time.Second), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
+	for {
+		paused := 0
+		r.mu.Lock()
+		for _, p := range r.partitions {
+			p.mu.Lock()
+			if p.paused {
+				paused++
+			}
+			p.mu.Unlock()
+		}
+		r.mu.Unlock()
+		if paused == n {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("%d partitions are paused, want %d", paused, n)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func header(key, value string) kgo.RecordHeader {
 	return kgo.RecordHeader{Key: key, Value: []byte(value)}
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("os/signal.loop")) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const count = `SELECT count(*) FROM dlq_observations`
 

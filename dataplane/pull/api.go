@@ -55,11 +55,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	status := "2xx"
+	status := "broken" // unless the answer comes to its end
 	defer func() { a.deps.Metrics.Requests.WithLabelValues(status).Inc() }()
 
 	err := a.serve(w, r)
 	if err == nil {
+		status = "2xx"
 		return
 	}
 	if r.Context().Err() != nil {

@@ -60,7 +60,9 @@ func TestCursor_never_skips_during_concurrent_ingest(t *testing.T) {
 					fail = errPlan
 				}
 				err := w.inbox.Ingest(t.Context(), db.IngestBatch{Tenants: []hub.TenantID{tenant}},
-					func(_ context.Context, s db.IngestState) (db.IngestWrites, error) { return numbered(s, tenant, events), fail })
+					func(_ context.Context, s db.IngestState) (db.IngestWrites, error) {
+						return numbered(s, tenant, events), fail
+					})
 				if !errors.Is(err, fail) {
 					t.Errorf("ingest: %v", err)
 					return

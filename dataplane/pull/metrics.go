@@ -15,7 +15,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		Requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "streaming_hub_pull_requests_total",
-			Help: "Requests to the pull API by class of status: 2xx, 4xx, 5xx, or left when the reader went away before the answer.",
+			Help: "Requests to the pull API by class of status: 2xx, 4xx, 5xx, left when the reader went away before the answer, broken when it broke off inside.",
 		}, []string{"status"}),
 		Waiting: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "streaming_hub_pull_waiting", Help: "Long polls that wait for events.",
