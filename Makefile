@@ -9,7 +9,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GENERATED = db/internal/dbsqlc graph/generated graph/model
 
 .DEFAULT_GOAL := help
-.PHONY: help run build console test race bench generate fmt fmt-check lint check-generated settings-doc clean
+.PHONY: help run build console test test-kafka race bench generate fmt fmt-check lint check-generated settings-doc clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,11 @@ console: ## build the web console, where Node is there
 test: ## run all tests (TESTS=./hub/...); Postgres is found or started
 	@scripts/install-postgres
 	@$(GO) run ./dev/withpostgres $(GO) test $(ARGS) $(TESTS)
+
+test-kafka: ## run the consumer against a real Apache Kafka, where one can be had
+	@scripts/install-postgres
+	@scripts/install-kafka
+	@STREAMING_HUB_TEST_KAFKA=1 $(GO) run ./dev/withpostgres $(GO) test -v -count=1 -run TestRealKafka $(ARGS) ./e2e
 
 race: ## run all tests with the race detector
 	@$(MAKE) --no-print-directory test ARGS="-race $(ARGS)"

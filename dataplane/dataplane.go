@@ -176,13 +176,24 @@ func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *s
 	return nil
 }
 
-// feedRetention is how far back a reader of the live feed can go on.
-const feedRetention = 48 * time.Hour
+const (
+	// feedRetention is how far back a reader of the live feed can go on.
+	feedRetention = 48 * time.Hour
+	// dedupHorizon is how long a repeat is recognised, at least: a partition
+	// of keys goes when its youngest key is older.
+	dedupHorizon = 30 * 24 * time.Hour
+	// quarantineRetention is how long a record waits for people to look at it.
+	quarantineRetention = 30 * 24 * time.Hour
+)
 
 // retention says what upkeep drops. What still waits to be delivered must end
 // before its events and deliveries may go, so these are not in the list.
 func retention(c Config) []upkeep.Retention {
-	list := []upkeep.Retention{{Table: "outcome_feed", Keep: feedRetention}}
+	list := []upkeep.Retention{
+		{Table: "outcome_feed", Keep: feedRetention},
+		{Table: "event_keys", Keep: dedupHorizon},
+		{Table: "quarantined_records", Keep: quarantineRetention},
+	}
 	if c.DLQRetention > 0 {
 		list = append(list, upkeep.Retention{Table: "dlq_observations", Keep: c.DLQRetention})
 	}

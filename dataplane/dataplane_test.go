@@ -110,3 +110,22 @@ func TestRun_waits_for_its_servers_and_stops(t *testing.T) {
 		t.Fatal("Run does not end")
 	}
 }
+
+func TestRetention_keeps_the_horizon(t *testing.T) {
+	kept := map[string]time.Duration{}
+	for _, r := range retention(Config{DLQRetention: 168 * time.Hour}) {
+		kept[r.Table] = r.Keep
+	}
+	// Not in the list, because what waits in them must end first.
+	for _, table := range []string{"events", "deliveries", "attempts", "delivery_results", "audit_log"} {
+		if _, dropped := kept[table]; dropped {
+			t.Errorf("%s is dropped", table)
+		}
+	}
+	if kept["event_keys"] < 30*24*time.Hour {
+		t.Errorf("dedup keys are kept for %s, the horizon is 30 days", kept["event_keys"])
+	}
+	if kept["dlq_observations"] != 168*time.Hour {
+		t.Errorf("dead-letter observations are kept for %s", kept["dlq_observations"])
+	}
+}

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"crypto/rand"
 	"testing"
 	"time"
 
@@ -17,7 +18,9 @@ func TestTenantConfigs(t *testing.T) {
 	l := newLab(t)
 	l.store(db.IngestWrites{}, "acme", "bolt", "empty")
 	dest, pull, foreign := newID(), newID(), newID()
-	sub1, sub2, sub3 := newID(), newID(), newID()
+	// Made one after the other: the order of creation is that of their times.
+	now := time.Now()
+	sub1, sub2, sub3 := hub.NewID(now, rand.Reader), hub.NewID(now.Add(time.Millisecond), rand.Reader), hub.NewID(now.Add(2*time.Millisecond), rand.Reader)
 	secretOf := map[int]hub.ID{1: newID(), 2: newID(), 3: newID()}
 	l.exec(`INSERT INTO destinations VALUES
 		($1, 'acme', 'WEBHOOK', 'https://example.com/', '2026-01-01Z'), ($2, 'acme', 'PULL', '', '2026-01-01Z'),

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -77,7 +79,17 @@ func commitsTrail(ctx context.Context, t *testing.T, r *kafkaRig) {
 	client := r.connect(t)
 	published := make(chan error, 1)
 	records := r.facts("lender", facts, 0)
-	go func() { published <- client.ProduceSync(ctx, records...).FirstErr() }()
+	go func() {
+		// In slices, so that there is something to commit for a while.
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		var err error
+		for slice := range slices.Chunk(records, facts/60) {
+			<-tick.C
+			err = errors.Join(err, client.ProduceSync(ctx, slice...).FirstErr())
+		}
+		published <- err
+	}()
 	moments, last := 0, int64(0)
 	eventually(ctx, t, func() bool {
 		sum := int64(0)

@@ -305,7 +305,7 @@ func (c *Consumer) askLoop(ctx context.Context, client *kgo.Client) {
 
 func (c *Consumer) onAssigned(_ context.Context, client *kgo.Client, assigned map[string][]int32) {
 	// A pause outlives the assignment in which it was made.
-	//client.ResumeFetchPartitions(assigned)
+	client.ResumeFetchPartitions(assigned)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.assigned = true
