@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/dev/localpg"
 	"github.com/streaming-hub/streaming-hub/hub"
@@ -34,6 +36,7 @@ type rig struct {
 	dir      string
 	postgres *localpg.Server
 	store    *db.DB
+	look     *pgx.Conn // for the bench's own questions
 	keyring  *secret.Keyring
 	kek      string
 	broker   *child
@@ -109,6 +112,9 @@ func newRig(ctx context.Context, o options, receiverArgs ...string) (r *rig, err
 		return nil, err
 	}
 	if r.store, err = db.Open(ctx, db.Config{DSN: r.postgres.DSN()}); err != nil {
+		return nil, err
+	}
+	if r.look, err = pgx.Connect(ctx, r.postgres.DSN()); err != nil {
 		return nil, err
 	}
 	if r.broker, err = startRole(ctx, "broker", "--dir", filepath.Join(r.dir, "kafka"),
@@ -217,7 +223,7 @@ func (r *rig) startPlane(ctx context.Context, role string, workers int) error {
 func (r *rig) poll(ctx context.Context, limit time.Duration, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if ok, err := done(); ok || err != nil {
@@ -268,6 +274,9 @@ func (r *rig) close() {
 	r.plane.stop(syscall.SIGTERM)
 	r.receiver.stop(syscall.SIGTERM)
 	r.broker.stop(syscall.SIGTERM)
+	if r.look != nil {
+		_ = r.look.Close(context.Background())
+	}
 	if r.store != nil {
 		r.store.Close()
 	}

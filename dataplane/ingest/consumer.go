@@ -2,7 +2,8 @@
 // exactly one place: stored as an event, dropped as a duplicate, skipped as a
 // system event, or kept in quarantine.
 //
-//	consumer.go   the consumer group: polls, hands over, commits   (shell)
+//	consumer.go   the consumer group: polls, hands over             (shell)
+//	commit.go     commits what is stored                            (shell)
 //	partition.go  one goroutine per partition: batch after batch    (shell)
 //	store.go      one batch, one transaction                        (shell)
 //	plan.go       what becomes of each record                       (pure)
@@ -40,9 +41,6 @@ import (
 )
 
 const (
-	// commitEvery is how far committed offsets trail behind stored batches.
-	// A crash in between only means duplicates, which dedup drops.
-	commitEvery = 250 * time.Millisecond
 	// How often the broker is asked whether it is there, and how long it has.
 	askEvery, askTimeout = 2 * time.Second, 2 * time.Second
 	// sessionTimeout is above the least that brokers allow, 6 s.
@@ -351,94 +349,4 @@ func (c *Consumer) stop(gone map[string][]int32, finish bool) []*partition {
 		<-p.done
 	}
 	return stopped
-}
-
-func (c *Consumer) commitLoop(ctx context.Context, client *kgo.Client) {
-	tick := time.NewTicker(commitEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			c.mu.Lock()
-			all := make([]*partition, 0, len(c.partitions))
-			for _, p := range c.partitions {
-				all = append(all, p)
-			}
-			c.mu.Unlock()
-			c.commit(ctx, client, all)
-		}
-	}
-}
-
-// commit sends the marks of partitions that moved since their last commit.
-// Each mark is first held against what Postgres says it has stored: an offset
-// ahead of that would lose records, so it is not committed, and it is counted.
-func (c *Consumer) commit(ctx context.Context, client *kgo.Client, partitions []*partition) {
-	type move struct {
-		p    *partition
-		mark kgo.EpochOffset
-	}
-	var moves []move
-	var asked []db.Progress
-	for _, p := range partitions {
-		if mark, topicID, moved := p.uncommitted(); moved {
-			moves = append(moves, move{p, mark})
-			asked = append(asked, db.Progress{Topic: hub.ID(topicID), Partition: p.id})
-		}
-	}
-	if len(moves) == 0 {
-		return
-	}
-	stored, err := c.deps.Ledger.StoredUpTo(ctx, asked)
-	if err != nil {
-		if ctx.Err() == nil {
-			c.deps.Log.Warn("cannot check offsets before their commit; trying again", "error", err)
-		}
-		return
-	}
-	offsets := map[string]map[int32]kgo.EpochOffset{}
-	for i, m := range moves {
-		p, mark := m.p, m.mark
-		if have := stored[asked[i]]; mark.Offset > have {
-			c.deps.Metrics.CommitsAhead.Inc()
-			c.deps.Log.Error("an offset is ahead of what Postgres holds; it is not committed",
-				"topic", p.topic, "partition", p.id, "offset", mark.Offset, "stored", have)
-			continue
-		}
-		if offsets[p.topic] == nil {
-			offsets[p.topic] = map[int32]kgo.EpochOffset{}
-		}
-		offsets[p.topic][p.id] = mark
-	}
-	if len(offsets) == 0 {
-		return
-	}
-	refused := map[topicPartition]bool{}
-	var failed error
-	client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *commitRequest, res *commitResponse, err error) {
-		if failed = err; err != nil {
-			return
-		}
-		for _, t := range res.Topics {
-			for _, p := range t.Partitions {
-				if p.ErrorCode != 0 {
-					refused[topicPartition{t.Topic, p.Partition}] = true
-				}
-			}
-		}
-	})
-	if failed != nil {
-		// The next commit covers it; a crash before that only repeats records.
-		if ctx.Err() == nil {
-			c.deps.Log.Warn("cannot commit offsets; trying again", "error", failed)
-		}
-		return
-	}
-	for _, p := range partitions {
-		if mark, moved := offsets[p.topic][p.id]; moved && !refused[topicPartition{p.topic, p.id}] {
-			p.committed(mark)
-		}
-	}
 }

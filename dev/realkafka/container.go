@@ -30,7 +30,7 @@ const (
 // a broker tells its clients where to find it.
 func startContainer(ctx context.Context, o Options) (*Kafka, error) {
 	if !engineAnswers(ctx) {
-		return nil, fmt.Errorf("%w: no container engine answers", ErrNotToBeHad)
+		return nil, missing("no container engine answers")
 	}
 	ctx, cancel := context.WithTimeout(ctx, containerTimeout)
 	defer cancel()
@@ -49,7 +49,7 @@ func startContainer(ctx context.Context, o Options) (*Kafka, error) {
 			host.PortBindings = network.PortMap{port: {{HostIP: netip.MustParseAddr("127.0.0.1"), HostPort: strconv.Itoa(p.plain)}}}
 		}))
 	if err != nil {
-		return nil, fmt.Errorf("%w: the container %s does not start (%w)", ErrNotToBeHad, image, err)
+		return nil, missingf("the container %s does not start (%v)", image, err)
 	}
 	k := &Kafka{Origin: "Kafka from the image " + image, plain: fmt.Sprintf("127.0.0.1:%d", p.plain)}
 	k.stop = func() error {

@@ -80,15 +80,15 @@ func findJava(ctx context.Context) (string, error) {
 		java, err = exec.LookPath(filepath.Join(home, "bin", "java"))
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w: there is no java, which a broker runs on", ErrNotToBeHad)
+		return "", missing("there is no java, which a broker runs on")
 	}
 	out, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
 	found := javaVersion.FindSubmatch(out)
 	if err != nil || found == nil {
-		return "", fmt.Errorf("%w: %s does not tell its version", ErrNotToBeHad, java)
+		return "", missingf("%s does not tell its version", java)
 	}
 	if major, _ := strconv.Atoi(string(found[1])); major < minJava { // digits
-		return "", fmt.Errorf("%w: a broker needs Java %d or newer and %s is %s", ErrNotToBeHad, minJava, java, found[1])
+		return "", missingf("a broker needs Java %d or newer and %s is %s", minJava, java, found[1])
 	}
 	return java, nil
 }
@@ -98,7 +98,7 @@ func findJava(ctx context.Context) (string, error) {
 func resolve(ctx context.Context, dir string) error {
 	mvn, err := exec.LookPath("mvn")
 	if err != nil {
-		return fmt.Errorf("%w: Maven (mvn) is not installed", ErrNotToBeHad)
+		return missing("Maven (mvn) is not installed")
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make a folder to keep Kafka in: %w", err)
@@ -122,9 +122,9 @@ func resolve(ctx context.Context, dir string) error {
 	cmd.WaitDelay = time.Second // mvn is a shell whose child may hold the pipe
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("%w: Maven did not resolve it within %s", ErrNotToBeHad, resolveTimeout)
+			return missingf("Maven did not resolve it within %s", resolveTimeout)
 		}
-		return fmt.Errorf("%w: Maven could not resolve it (%s)", ErrNotToBeHad, firstFault(out))
+		return missingf("Maven could not resolve it (%s)", firstFault(out))
 	}
 	err = os.Rename(filepath.Join(work, "libs"), filepath.Join(dir, "libs"))
 	if err != nil && !errors.Is(err, fs.ErrExist) && !hasBroker(filepath.Join(dir, "libs")) { // another process may have been first

@@ -42,6 +42,16 @@ const (
 // Kafka and no means of getting one. The error's text is one sentence.
 var ErrNotToBeHad = errors.New("no Apache Kafka is to be had")
 
+// missing is why one way to a Kafka is not open.
+type missing string
+
+func missingf(format string, args ...any) error { return missing(fmt.Sprintf(format, args...)) }
+
+func (m missing) Error() string { return string(m) }
+
+// Is makes each of them ErrNotToBeHad.
+func (m missing) Is(target error) bool { return target == ErrNotToBeHad }
+
 // Options say which Kafka is wanted.
 type Options struct {
 	// Users by name, with their passwords: they may log in by SCRAM-SHA-512
@@ -112,7 +122,7 @@ func Start(ctx context.Context, o Options) (*Kafka, error) {
 	}
 	k, err := startContainer(ctx, o)
 	if errors.Is(err, ErrNotToBeHad) {
-		return nil, fmt.Errorf("%w, and %w", why, err)
+		return nil, fmt.Errorf("%w: %w, and %w", ErrNotToBeHad, why, err)
 	}
 	return k, err
 }
