@@ -34,6 +34,7 @@ var parts = []part{
 	{"latency", measureLatency},
 	{"slow", measureSlow},
 	{"ingest", measureIngest},
+	{"backlog", measureBacklog},
 }
 
 type options struct {
@@ -49,6 +50,7 @@ type options struct {
 	slowWorkers  int
 	slowEvents   int
 	ingestEvents int
+	backlog      int
 	profile      string
 	statements   bool
 	keepLogs     string
@@ -105,6 +107,7 @@ func run() error {
 	flag.IntVar(&o.slowWorkers, "slow-workers", 512, "dispatch workers of the part slow")
 	flag.IntVar(&o.slowEvents, "slow-events", 60_000, "events of the part slow")
 	flag.IntVar(&o.ingestEvents, "ingest-events", 400_000, "events of the part ingest")
+	flag.IntVar(&o.backlog, "backlog-events", 1_000_000, "events of the part backlog")
 	flag.StringVar(&o.profile, "profile", "", "file for a CPU profile of the data plane in the parts delivered and ingest")
 	flag.BoolVar(&o.statements, "statements", false, "print what Postgres spent its time on in the parts delivered and ingest")
 	flag.StringVar(&o.keepLogs, "logs", "", "file for the data plane's log; default none")
