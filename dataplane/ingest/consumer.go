@@ -43,6 +43,11 @@ import (
 const (
 	// How often the broker is asked whether it is there, and how long it has.
 	askEvery, askTimeout = 2 * time.Second, 2 * time.Second
+	// fetchWait is how long the broker may hold a fetch that finds nothing. A
+	// partition that resumes is fetched only when the fetch under way returns,
+	// which may be for idle partitions only: so it is short, well below what a
+	// resumed partition still has queued.
+	fetchWait = 100 * time.Millisecond
 	// sessionTimeout is above the least that brokers allow, 6 s.
 	sessionTimeout = 10 * time.Second
 	// maxBatchBytes bounds the values of one transaction.
@@ -180,7 +185,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		kgo.MetadataMinAge(250*time.Millisecond),
 		kgo.FetchMaxBytes(8<<20),
 		kgo.FetchMaxPartitionBytes(2<<20),
-		kgo.FetchMaxWait(time.Second),
+		kgo.FetchMaxWait(fetchWait),
 	)...)
 	if err != nil {
 		return fmt.Errorf("set up the Kafka client: %w", err)
