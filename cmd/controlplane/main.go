@@ -73,6 +73,7 @@ func run() error {
 	})
 	defer webhook.Close()
 	feed := controlplane.NewFeed(feedDatabase, log)
+	hold := &controlplane.FeedHold{}
 	tokens := access.NewTokens(database)
 	observations := &controlplane.Observations{DB: database}
 	api, err := graph.NewServer(graph.Deps{
@@ -102,12 +103,13 @@ func run() error {
 	mux.Handle("GET /admin/dlq", adminapi.DLQ{Observations: observations, Tokens: tokens, Log: log})
 	mux.Handle("/", console.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.Handle("GET /readyz", readiness{database: database, feed: feed, keys: keys, now: time.Now})
-	mux.Handle("GET /metrics", metrics(api, feed))
+	mux.Handle("GET /readyz", readiness{database: database, feed: feed, hold: hold, keys: keys, now: time.Now})
+	mux.Handle("GET /metrics", metrics(api, feed, hold))
 
 	log.Info("the control plane listens", "address", listener.Addr().String(), "version", version)
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error { return feed.Run(ctx) })
+	parts.Go(func() error { return hold.Run(ctx, feedDatabase, time.Now) })
 	parts.Go(func() error { return serve(ctx, listener, mux, api, s.ShutdownTimeout) })
 	return parts.Wait()
 }

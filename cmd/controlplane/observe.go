@@ -23,12 +23,15 @@ const (
 	readyPatience = 2 * time.Second
 	// feedSilence is how long the live feed may go without a successful read.
 	feedSilence = 10 * time.Second
+	// feedHeld is how long a transaction may hold up the feed unmentioned.
+	feedHeld = 5 * time.Second
 )
 
 // readiness says in words whether this process can do its work.
 type readiness struct {
 	database *db.DB
 	feed     *controlplane.Feed
+	hold     *controlplane.FeedHold
 	keys     *secret.Keyring
 	now      func() time.Time
 }
@@ -44,6 +47,10 @@ func (h readiness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ready")
+	// Taking this process out of service would not end that transaction.
+	if held := h.hold.Held(); held > feedHeld {
+		fmt.Fprintf(w, "but a transaction that does not end has held the live feed for %s: look for it in pg_stat_activity\n", held.Round(time.Second))
+	}
 	if h.keys.Empty() {
 		fmt.Fprintln(w, "but no key-encryption key is set (STREAMING_HUB_KEK_KEYS): webhook subscriptions can be neither made nor verified")
 	}
@@ -67,20 +74,23 @@ func (h readiness) check(ctx context.Context) error {
 
 // metrics serves the numbers of this process. None of them reads a table, and
 // none carries a tenant, a URL or an id.
-func metrics(api *graph.Server, feed *controlplane.Feed) http.Handler {
+func metrics(api *graph.Server, feed *controlplane.Feed, hold *controlplane.FeedHold) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "hub_live_connections", Help: "Open WebSockets and event streams.",
+			Name: "streaming_hub_live_connections", Help: "Open WebSockets and event streams.",
 		}, func() float64 { return float64(api.LiveConnections()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "hub_live_followers", Help: "Operations that follow the live feed.",
+			Name: "streaming_hub_live_followers", Help: "Operations that follow the live feed.",
 		}, func() float64 { return float64(feed.Followers()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "hub_live_feed_silence_seconds", Help: "Time since the live feed was last read with success.",
+			Name: "streaming_hub_live_feed_silence_seconds", Help: "Time since the live feed was last read with success.",
 		}, func() float64 { return feed.Alive(time.Now()).Seconds() }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "streaming_hub_live_feed_held_seconds", Help: "How long one unfinished transaction, of whomever, has held up the live feed.",
+		}, func() float64 { return hold.Held().Seconds() }),
 	)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
 }

@@ -18,9 +18,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/streaming-hub/streaming-hub/db"
@@ -120,12 +122,12 @@ func (o *Observer) Run(ctx context.Context) error {
 		if fetches.IsClientClosed() {
 			return nil
 		}
-		fetches.EachError(func(topic string, partition int32, err error) {
-			if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-				o.deps.Metrics.FetchErrors.Inc()
-				o.deps.Log.Debug("a fetch of dead letters failed", "topic", topic, "partition", partition, "error", err)
-			}
-		})
+		if gone := o.noteErrors(ctx, fetches); len(gone) > 0 {
+			// The client keeps to the id of a topic until it is purged; one
+			// that was made anew is then found like any new topic.
+			client.PurgeTopicsFromClient(gone...)
+			client.ForceMetadataRefresh()
+		}
 		batch := o.observe(fetches)
 		if len(batch) == 0 {
 			continue
@@ -136,6 +138,22 @@ func (o *Observer) Run(ctx context.Context) error {
 		o.commit(ctx, client, fetches.Records())
 	}
 	return nil
+}
+
+// noteErrors counts what could not be fetched and names the topics that were
+// deleted.
+func (o *Observer) noteErrors(ctx context.Context, fetches kgo.Fetches) (gone []string) {
+	fetches.EachError(func(topic string, partition int32, err error) {
+		if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+			return
+		}
+		o.deps.Metrics.FetchErrors.Inc()
+		o.deps.Log.Debug("a fetch of dead letters failed", "topic", topic, "partition", partition, "error", err)
+		if errors.Is(err, kerr.UnknownTopicID) && !slices.Contains(gone, topic) {
+			gone = append(gone, topic)
+		}
+	})
+	return gone
 }
 
 func (o *Observer) observe(fetches kgo.Fetches) []db.NewObservation {

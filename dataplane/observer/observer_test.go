@@ -195,6 +195,22 @@ func TestObserver_finds_a_new_topic(t *testing.T) {
 	l.await(1, count)
 }
 
+func TestObserver_topic_made_anew_is_read_from_its_start(t *testing.T) {
+	l := newLab(t, topic)
+	l.produce(&kgo.Record{Value: []byte("a")}, &kgo.Record{Value: []byte("b")})
+	l.observe()
+	l.await(2, count)
+	if _, err := l.admin.DeleteTopic(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.admin.CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+		t.Fatal(err)
+	}
+	l.kafka.PurgeTopicsFromClient(topic)
+	l.produce(&kgo.Record{Value: []byte("c")})
+	l.await(3, count)
+}
+
 func TestObserver_commits_only_what_is_stored_and_stores_once(t *testing.T) {
 	l := newLab(t, topic)
 	l.store.set(true)
