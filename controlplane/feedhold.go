@@ -50,7 +50,7 @@ func (h *FeedHold) Note(snapshot string, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case oldest == next: // none is running
+	case oldest == next: // none runs that another has overtaken
 		h.oldest, h.held = "", 0
 	case oldest != h.oldest:
 		h.oldest, h.since, h.held = oldest, now, 0

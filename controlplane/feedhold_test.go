@@ -56,6 +56,15 @@ func TestFeedHold_sees_a_foreign_transaction_that_hangs(t *testing.T) {
 	if _, err := foreign.Exec(t.Context(), "BEGIN; CREATE TEMP TABLE scratch (n int)"); err != nil {
 		t.Fatal(err)
 	}
+	// Somebody else's transaction ends behind it: its row would have to wait.
+	other, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(t.Context())
+	if _, err := other.Exec(t.Context(), "SELECT pg_current_xact_id()"); err != nil {
+		t.Fatal(err)
+	}
 	var h controlplane.FeedHold
 	begun := time.Now()
 	for _, after := range []time.Duration{0, time.Minute} {
