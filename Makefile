@@ -37,6 +37,11 @@ test-kafka: ## run the consumer against a real Apache Kafka, where one can be ha
 race: ## run all tests with the race detector
 	@$(MAKE) --no-print-directory test ARGS="-race $(ARGS)"
 
+FUZZTIME ?= 10m
+fuzz: ## feed the header parsers nonsense for FUZZTIME each (10m)
+	$(GO) test ./hub/wire -run '^$$' -fuzz '^FuzzJudge$$' -fuzztime $(FUZZTIME)
+	$(GO) test ./hub/wire -run '^$$' -fuzz '^FuzzObserve$$' -fuzztime $(FUZZTIME)
+
 bench: build ## measure; prints a table and ends in one JSON line (ARGS picks parts)
 	@scripts/install-postgres
 	@$(GO) run ./bench $(ARGS)
