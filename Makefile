@@ -9,7 +9,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GENERATED = db/internal/dbsqlc graph/generated graph/model
 
 .DEFAULT_GOAL := help
-.PHONY: help run build console test test-kafka race bench generate fmt fmt-check lint check-generated settings-doc clean
+.PHONY: help run build console test test-kafka race fuzz bench generate fmt fmt-check lint check-generated settings-doc clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

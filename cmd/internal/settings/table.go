@@ -61,7 +61,7 @@ func (s *Settings) table() []setting {
 		number(&s.DispatchUnwrittenOutcomes, "DISPATCH_UNWRITTEN_OUTCOMES", 512, 1, 100_000, "outcomes",
 			"Most attempts made and not yet written: the duplicates that a kill can cause."),
 		number(&s.PoisonThreshold, "POISON_THRESHOLD", 5, 1, 100, "reclaims",
-			"Reclaims without any outcome after which a delivery is dead-lettered as POISON."),
+			"Reserved, not in effect yet. Reclaims without any outcome after which a delivery is dead-lettered as POISON."),
 		durations(&s.DefaultRetrySteps, "DEFAULT_RETRY_STEPS", 12, 10*hour,
 			"Replaces the steps of the CURVE retry policy, for development and tests. Empty keeps the curve."),
 		yesNo(&s.AllowPrivateSinks, "ALLOW_PRIVATE_SINKS", false,
@@ -70,11 +70,11 @@ func (s *Settings) table() []setting {
 			"Keys that encrypt signing secrets at rest: the first encrypts, all decrypt. Without one nothing is signed and nothing is sent."),
 
 		yesNo(&s.AutodisableEnabled, "AUTODISABLE_ENABLED", true,
-			"When false, failure policies are judged and shown, and nothing is disabled."),
+			"Reserved, not in effect yet. When false, failure policies are judged and shown, and nothing is disabled."),
 		duration(&s.AutodisableFailureWindow, "AUTODISABLE_FAILURE_WINDOW", 120*hour, time.Second, 90*day,
-			"A subscription is disabled when its failures have lasted this long since the first one …"),
+			"Reserved, not in effect yet. A subscription is disabled when its failures have lasted this long since the first one …"),
 		duration(&s.AutodisableFailureSpread, "AUTODISABLE_FAILURE_SPREAD", 12*hour, 0, 90*day,
-			"… and the last failure came this long after the first."),
+			"Reserved, not in effect yet. … and the last failure came this long after the first."),
 
 		number(&s.PullRate, "PULL_RATE", 100, 1, 100_000, "requests per second",
 			"Pull requests of one tenant in the long run."),
@@ -83,7 +83,7 @@ func (s *Settings) table() []setting {
 		duration(&s.DLQRetention, "DLQ_RETENTION", 168*hour, hour, 365*day,
 			"How long observations of producers' dead-letter topics are kept."),
 		duration(&s.IdempotencyTTL, "IDEMPOTENCY_TTL", 24*hour, time.Minute, 7*day,
-			"How long a mutation's idempotency key gives the same answer."),
+			"Reserved, not in effect yet. How long a mutation's idempotency key gives the same answer."),
 
 		text(&s.ControlPlaneURL, "CONTROL_PLANE_URL", "",
 			"Address under which browsers reach the control plane; empty derives it from the request."),
