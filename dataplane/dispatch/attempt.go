@@ -28,13 +28,8 @@ func (p *Pool) work(ctx context.Context) {
 // attempt makes one attempt, or gives the delivery back when none may be made
 // now. Giving back uses up no attempt.
 func (p *Pool) attempt(ctx context.Context, j *job) {
-	if !p.outcomes.reserve(ctx) {
-		p.outcomes.release(j.claim, 0)
-		return
-	}
 	route, putOff := p.route(ctx, j)
 	if route == nil {
-		p.outcomes.unreserve()
 		p.outcomes.release(j.claim, putOff)
 		return
 	}
@@ -46,9 +41,7 @@ func (p *Pool) attempt(ctx context.Context, j *job) {
 		URL: route.Destination.URL, Signer: route.Signer, Timeout: route.Subscription.Timeout,
 	})
 	if made.Failure.Class == hub.ErrCancelled {
-		// The process is being ended; the lease runs out by itself.
-		p.outcomes.unreserve()
-		return
+		return // the process is being ended; the lease runs out by itself
 	}
 	now := p.deps.Now()
 	decision := Decide(d, &made, route.Policy, p.deps.Jitter(), now)
@@ -56,7 +49,7 @@ func (p *Pool) attempt(ctx context.Context, j *job) {
 	if d.Attempts == 0 {
 		p.deps.Metrics.FirstAttemptDelay.Observe(started.Sub(d.ReceivedAt).Seconds())
 	}
-	p.outcomes.write(hub.Outcome{
+	p.outcomes.write(ctx, hub.Outcome{
 		Delivery: *d, Token: j.claim.LeaseToken, Attempt: made, Decision: decision,
 		EventType: j.event.Key(), Source: j.event.Source,
 	})

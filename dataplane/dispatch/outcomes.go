@@ -40,22 +40,15 @@ func newOutcomeWriter(d Deps) *outcomeWriter {
 	}
 }
 
-// reserve waits for the right to send one request whose outcome will be
-// written; false means that ctx ended.
-func (w *outcomeWriter) reserve(ctx context.Context) bool {
+// write queues an outcome. It holds up its worker while too many are
+// unwritten, so a crash repeats at most those and one attempt per worker. When
+// ctx ends first the outcome is dropped, and the lease runs out by itself.
+func (w *outcomeWriter) write(ctx context.Context, o hub.Outcome) {
 	select {
 	case w.slots <- struct{}{}:
-		return true
 	case <-ctx.Done():
-		return false
+		return
 	}
-}
-
-// unreserve gives the right back: no request was sent.
-func (w *outcomeWriter) unreserve() { <-w.slots }
-
-// write queues an outcome whose place was reserved.
-func (w *outcomeWriter) write(o hub.Outcome) {
 	w.mu.Lock()
 	w.outcomes = append(w.outcomes, o)
 	w.mu.Unlock()

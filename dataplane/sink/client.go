@@ -47,7 +47,7 @@ func newTransport(c Config) *http.Transport {
 		DisableCompression:     true, // the body is recorded as it came
 		MaxResponseHeaderBytes: maxResponseHeaderBytes,
 		MaxIdleConns:           4096,
-		MaxIdleConnsPerHost:    256,
+		MaxIdleConnsPerHost:    1024, // many destinations may share a host
 		IdleConnTimeout:        60 * time.Second,
 		WriteBufferSize:        4 << 10,
 		ReadBufferSize:         4 << 10,
