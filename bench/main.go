@@ -34,6 +34,7 @@ var parts = []part{
 	{"latency", measureLatency},
 	{"slow", measureSlow},
 	{"ingest", measureIngest},
+	{"claim", measureClaim},
 	{"backlog", measureBacklog},
 }
 
