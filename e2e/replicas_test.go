@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -163,7 +164,48 @@ func (r *killRig) awaitStored(ctx context.Context, t *testing.T, records int) {
 	eventually(ctx, t, func() bool {
 		n = r.count(ctx, t, "SELECT coalesce(sum(next_offset), 0) FROM ingest_progress")
 		return n == records
-	}, func() string { return fmt.Sprintf("%d of %d records are stored", n, records) })
+	}, func() string { return fmt.Sprintf("%d of %d records are stored\n%s", n, records, r.describe(ctx, t)) })
+}
+
+// describe says how far each partition is and who has it, for a test that
+// waited in vain.
+func (r *killRig) describe(ctx context.Context, t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	rows, err := r.pool.Query(ctx, "SELECT kafka_partition, next_offset FROM ingest_progress ORDER BY 1")
+	if err != nil {
+		return err.Error()
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var partition int
+		var next int64
+		if err := rows.Scan(&partition, &next); err != nil {
+			return err.Error()
+		}
+		fmt.Fprintf(&b, "partition %d is stored to %d\n", partition, next)
+	}
+	admin := r.admin(t)
+	groups, err := admin.DescribeGroups(ctx, "streaming-hub")
+	if err != nil {
+		return b.String() + err.Error()
+	}
+	for _, g := range groups.Sorted() {
+		fmt.Fprintf(&b, "group %s is %s\n", g.Group, g.State)
+		for _, m := range g.Members {
+			if assigned, ok := m.Assigned.AsConsumer(); ok {
+				for _, topic := range assigned.Topics {
+					fmt.Fprintf(&b, "member %s has %s %v\n", m.MemberID, topic.Topic, topic.Partitions)
+				}
+			}
+		}
+	}
+	ends, err := admin.ListEndOffsets(ctx, "lerian.streaming.lender")
+	if err != nil {
+		return b.String() + err.Error()
+	}
+	ends.Each(func(o kadm.ListedOffset) { fmt.Fprintf(&b, "partition %d ends at %d\n", o.Partition, o.Offset) })
+	return b.String()
 }
 
 // awaitCommitted waits until Kafka holds the group's offsets at the end.

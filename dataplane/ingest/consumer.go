@@ -50,6 +50,9 @@ const (
 	fetchWait = 100 * time.Millisecond
 	// sessionTimeout is above the least that brokers allow, 6 s.
 	sessionTimeout = 10 * time.Second
+	// rebalanceTimeout is how long a member may take to let go of partitions:
+	// the transactions under way, whose waits for locks end after 10 s.
+	rebalanceTimeout = 15 * time.Second
 	// maxBatchBytes bounds the values of one transaction.
 	maxBatchBytes = 4 << 20
 	// A partition's queue pauses its fetches above the first mark and resumes
@@ -179,7 +182,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		// A member that was killed is noticed within this time, and its
 		// partitions go to the others.
 		kgo.SessionTimeout(sessionTimeout),
-		kgo.RebalanceTimeout(30*time.Second),
+		kgo.RebalanceTimeout(rebalanceTimeout),
 		// New topics are found within seconds instead of five minutes.
 		kgo.MetadataMaxAge(10*time.Second),
 		kgo.MetadataMinAge(250*time.Millisecond),
