@@ -49,6 +49,7 @@ func claimTime(ctx context.Context, o options, waiting int) (float64, error) {
 			SELECT (left(hub_uuid_floor(now() - n * interval '1 millisecond')::text, 15) || right(gen_random_uuid()::text, 21))::uuid, d.tenant_id, d.id, d.id, d.id, now() - n * interval '1 millisecond', now(), 1024
 			FROM (SELECT tenant_id, id, row_number() OVER (ORDER BY id) AS place FROM destinations) d,
 				generate_series(1, %d) n WHERE n %% %d + 1 = d.place`, waiting, o.tenants),
+		"CHECKPOINT", // the claims are measured, not the write-back of a million rows
 	} {
 		if _, err := rig.look.Exec(ctx, sql); err != nil {
 			return 0, fmt.Errorf("fill the queue: %w", err)

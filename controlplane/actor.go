@@ -30,6 +30,7 @@ const (
 	VerifySubscription Action = "verify event subscriptions"
 	ReadQuarantine     Action = "read quarantined records"
 	ReadmitQuarantined Action = "re-admit quarantined records"
+	Redeliver          Action = "redeliver deliveries"
 )
 
 // needs is the least role of each action.
@@ -39,6 +40,7 @@ var needs = map[Action]hub.Role{
 	VerifySubscription: hub.Operator,
 	ReadQuarantine:     hub.Viewer,
 	ReadmitQuarantined: hub.Operator,
+	Redeliver:          hub.Operator,
 }
 
 // needsPlatform has the actions that a tenant's token is never admitted to. A

@@ -7,11 +7,11 @@ import (
 )
 
 func TestCan(t *testing.T) {
-	for role, want := range map[hub.Role][3]bool{
-		hub.Viewer: {true, false, false}, hub.Operator: {true, true, true}, hub.Admin: {true, true, true}, "": {}, "ROOT": {},
+	for role, want := range map[hub.Role][4]bool{
+		hub.Viewer: {true, false, false, false}, hub.Operator: {true, true, true, true}, hub.Admin: {true, true, true, true}, "": {}, "ROOT": {},
 	} {
-		a := Actor{Role: role}
-		if got := [3]bool{a.Can(Read), a.Can(CreateSubscription), a.Can(VerifySubscription)}; got != want {
+		a := Actor{Role: role, Tenant: "acme"}
+		if got := [4]bool{a.Can(Read), a.Can(CreateSubscription), a.Can(VerifySubscription), a.Can(Redeliver)}; got != want {
 			t.Errorf("%q: %v, want %v", role, got, want)
 		}
 		if a.Can("fly") {

@@ -13,6 +13,7 @@ const (
 	auditCreateSubscription = "create_event_subscription"
 	auditVerifySubscription = "verify_event_subscription"
 	auditReadmit            = "readmit_quarantined_record"
+	auditRedeliver          = "redeliver"
 )
 
 // auditEntry is an entry of the audit log for an action of the actor.
@@ -80,4 +81,18 @@ func readmissionOf(r *hub.QuarantinedRecord) auditedReadmission {
 		v.RequestedAt = &r.ReadmitRequestedAt
 	}
 	return v
+}
+
+// auditedRun is what beginning a run of a delivery changes.
+type auditedRun struct {
+	State      hub.State      `json:"state"`
+	DeadReason hub.DeadReason `json:"deadReason,omitempty"`
+	Run        int32          `json:"run"`
+	Attempts   int32          `json:"attempts"`
+	// IdempotencyKey is the caller's; repeated calls are found by it.
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
+}
+
+func runOf(s *hub.Standing) auditedRun {
+	return auditedRun{State: s.State, DeadReason: s.DeadReason, Run: s.Run, Attempts: s.Attempts}
 }

@@ -41,6 +41,7 @@ func TestListPlans(t *testing.T) {
 	exec(`INSERT INTO quarantined_records (id, reason, topic, kafka_partition, kafka_offset, headers, body, body_bytes, received_at, readmit_requested_at)
 		SELECT id, 'type_mismatch', 't', 0, n, '[]', '', 0, now(), CASE WHEN n % 1000 = 0 THEN now() END FROM made`)
 	exec(`INSERT INTO dlq_observations SELECT id, tenant, 'PRODUCER', 't', 0, n, NULL, NULL, NULL, now(), '{}', '', 0 FROM made`)
+	exec(`INSERT INTO audit_log SELECT id, tenant, dest, 'test', 'redeliver', n::text, NULL, '{}' FROM made`)
 	exec(`INSERT INTO tenant_counters SELECT DISTINCT tenant FROM made`)
 	exec(`INSERT INTO destinations SELECT DISTINCT dest, tenant, 'WEBHOOK', dest::text, now() FROM made`)
 	exec(`INSERT INTO event_subscriptions (id, tenant_id, name, event_types, destination_id, kind, created_at, updated_at)
@@ -66,6 +67,12 @@ func TestListPlans(t *testing.T) {
 		{"BirthsByID", dbsqlc.BirthsByID, ids + `, ` + lowest + `, ` + high, "pkey", true},
 		{"EndsOfTenant", dbsqlc.EndsOfTenant, `'tenant3', ` + middle + `, 100`, "tenant_id_id_idx", true},
 		{"Ends", dbsqlc.Ends, middle + `, 100`, "pkey", true},
+		{"DeadEndsOfTenant", dbsqlc.DeadEndsOfTenant, `'tenant3', ` + middle + `, ` + lowest + `, 100`, "tenant_id_id_idx", true},
+		{"DeadEnds", dbsqlc.DeadEnds, middle + `, ` + lowest + `, 100`, "pkey", true},
+		{"EventTypesByID", dbsqlc.EventTypesByID, ids + `, ` + lowest + `, ` + high, "pkey", true},
+		{"LockDelivery", dbsqlc.LockDelivery, `(SELECT id FROM made LIMIT 1)`, "pkey", true},
+		{"ActionByKey", dbsqlc.ActionByKey, `'tenant3', ` + high + `, md5('d3')::uuid, 'redeliver', 'k'`, "tenant_id_id_idx", true},
+		{"ActionOn", dbsqlc.ActionOn, `'tenant3', ` + high + `, 'redeliver', '3'`, "tenant_id_id_idx", true},
 		{"QueuedByID", dbsqlc.QueuedByID, ids, "delivery_queue_pkey", false},
 		{"LastEnds", dbsqlc.LastEnds, ids + `, ` + lowest, "delivery_id_idx", false},
 		{"LastAttemptHeads", dbsqlc.LastAttemptHeads, ids + `, ` + lowest, "delivery_id_idx", false},

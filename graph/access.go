@@ -19,6 +19,8 @@ var fieldActions = map[string]controlplane.Action{
 	"Query.events":                       controlplane.Read,
 	"Query.delivery":                     controlplane.Read,
 	"Query.deliveries":                   controlplane.Read,
+	"Query.deadLetters":                  controlplane.Read,
+	"Query.retryPreview":                 controlplane.Read,
 	"Query.explainMatch":                 controlplane.Read,
 	"Query.quarantinedRecords":           controlplane.ReadQuarantine,
 	"Query.dlqObservations":              controlplane.Read,
@@ -27,6 +29,7 @@ var fieldActions = map[string]controlplane.Action{
 	"Mutation.createEventSubscription":   controlplane.CreateSubscription,
 	"Mutation.verifyEventSubscription":   controlplane.VerifySubscription,
 	"Mutation.readmitQuarantinedRecords": controlplane.ReadmitQuarantined,
+	"Mutation.redeliver":                 controlplane.Redeliver,
 	"Subscription.deliveryOutcomes":      controlplane.Read,
 }
 

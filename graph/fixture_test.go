@@ -78,6 +78,7 @@ func newWorld(t *testing.T) *world {
 				Prober: probe{sink.NewWebhook(sink.Config{Policy: policy, UserAgent: "test"})},
 			},
 			History: &controlplane.History{DB: d}, Quarantine: &controlplane.Quarantine{DB: d, Now: time.Now, Random: rand.Reader},
+			Redelivery:   &controlplane.Redelivery{DB: d, Now: time.Now, Random: rand.Reader},
 			Observations: &controlplane.Observations{DB: d}, Feed: w.feed, HeaderPrefix: "X-Lerian-", Now: time.Now,
 		},
 		Tokens: w.tokens, Origins: []string{"https://console.example"}, Log: log,

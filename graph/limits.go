@@ -100,6 +100,9 @@ func costs() (c generated.ComplexityRoot) {
 	}
 	c.Query.Events = func(child int, first int32, _ *string, _ *model.EventFilter) int { return list(child, first) }
 	c.Query.Deliveries = func(child int, first int32, _ *string, _ *model.DeliveryFilter) int { return list(child, first) }
+	c.Query.DeadLetters = func(child int, first int32, _ *string, _ *model.DeadLetterFilter) int { return list(child, first) }
+	// A policy has up to 100 attempts, of which some 30 fit into its age limit.
+	c.RetryPreview.Attempts = func(child int) int { return list(child, 30) }
 	c.Event.Deliveries = func(child int, first int32, _ *string) int { return list(child, first) }
 	c.Query.QuarantinedRecords = func(child int, first int32, _ *string, _ *model.QuarantinedRecordFilter) int {
 		return list(child, first)

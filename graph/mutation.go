@@ -9,7 +9,7 @@ import (
 )
 
 func (r mutationResolver) CreateEventSubscription(ctx context.Context, input model.CreateEventSubscriptionInput) (*model.CreateEventSubscriptionPayload, error) {
-	if err := checkOneOf(input.RetryPolicy); err != nil {
+	if err := checkOneOf("retryPolicy", input.RetryPolicy); err != nil {
 		return nil, err
 	}
 	made, mistakes, err := r.Subscriptions.Create(ctx, actorOf(ctx), newSubscription(&input))
@@ -42,8 +42,8 @@ func newSubscription(in *model.CreateEventSubscriptionInput) controlplane.NewSub
 }
 
 // checkOneOf holds for variables what @oneOf says; for literals the validator
-// has seen to it.
-func checkOneOf(in *model.RetryPolicyInput) error {
+// has seen to it. name is that of the argument or field.
+func checkOneOf(name string, in *model.RetryPolicyInput) error {
 	if in == nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ func checkOneOf(in *model.RetryPolicyInput) error {
 		}
 	}
 	if given != 1 {
-		return apiErrorf(codeBadInput, "retryPolicy takes exactly one of curve, schedule and exponential")
+		return apiErrorf(codeBadInput, "%s takes exactly one of curve, schedule and exponential", name)
 	}
 	return nil
 }

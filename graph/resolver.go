@@ -11,6 +11,7 @@ import (
 type Resolver struct {
 	Subscriptions *controlplane.Subscriptions
 	History       *controlplane.History
+	Redelivery    *controlplane.Redelivery
 	Quarantine    *controlplane.Quarantine
 	Observations  *controlplane.Observations
 	Feed          *controlplane.Feed

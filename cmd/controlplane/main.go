@@ -82,6 +82,7 @@ func run() error {
 				DB: database, Keys: keys, Addresses: s.Addresses(), Prober: prober{webhook}, Now: time.Now, Random: rand.Reader,
 			},
 			History:      &controlplane.History{DB: database},
+			Redelivery:   &controlplane.Redelivery{DB: database, Now: time.Now, Random: rand.Reader},
 			Quarantine:   &controlplane.Quarantine{DB: database, Now: time.Now, Random: rand.Reader},
 			Observations: observations, Feed: feed,
 			HeaderPrefix: s.HeaderPrefix, Now: time.Now,

@@ -291,6 +291,7 @@ type ComplexityRoot struct {
 	Mutation struct {
 		CreateEventSubscription   func(childComplexity int, input model.CreateEventSubscriptionInput) int
 		ReadmitQuarantinedRecords func(childComplexity int, input model.ReadmitQuarantinedRecordsInput) int
+		Redeliver                 func(childComplexity int, input model.RedeliverInput) int
 		VerifyEventSubscription   func(childComplexity int, input model.VerifyEventSubscriptionInput) int
 	}
 
@@ -327,6 +328,7 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
+		DeadLetters        func(childComplexity int, first int32, after *string, filter *model.DeadLetterFilter) int
 		Deliveries         func(childComplexity int, first int32, after *string, filter *model.DeliveryFilter) int
 		Delivery           func(childComplexity int, id string) int
 		DlqObservations    func(childComplexity int, first int32, after *string, filter *model.DlqObservationFilter) int
@@ -337,6 +339,7 @@ type ComplexityRoot struct {
 		ExplainMatch       func(childComplexity int, eventID string, eventSubscriptionID string) int
 		Node               func(childComplexity int, id string) int
 		QuarantinedRecords func(childComplexity int, first int32, after *string, filter *model.QuarantinedRecordFilter) int
+		RetryPreview       func(childComplexity int, policy model.RetryPolicyInput) int
 		Viewer             func(childComplexity int) int
 	}
 
@@ -356,12 +359,31 @@ type ComplexityRoot struct {
 		Value  func(childComplexity int) int
 	}
 
+	RedeliverPayload struct {
+		Delivery   func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
 	RetryPolicy struct {
 		Attempts func(childComplexity int) int
 		Elapsed  func(childComplexity int) int
 		Kind     func(childComplexity int) int
 		Steps    func(childComplexity int) int
 		Unit     func(childComplexity int) int
+	}
+
+	RetryPreview struct {
+		AgeLimit   func(childComplexity int) int
+		Attempts   func(childComplexity int) int
+		Total      func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	RetryPreviewAttempt struct {
+		Earliest func(childComplexity int) int
+		Latest   func(childComplexity int) int
+		Mean     func(childComplexity int) int
+		Number   func(childComplexity int) int
 	}
 
 	Subscription struct {
@@ -428,6 +450,7 @@ type MutationResolver interface {
 	CreateEventSubscription(ctx context.Context, input model.CreateEventSubscriptionInput) (*model.CreateEventSubscriptionPayload, error)
 	VerifyEventSubscription(ctx context.Context, input model.VerifyEventSubscriptionInput) (*model.VerifyEventSubscriptionPayload, error)
 	ReadmitQuarantinedRecords(ctx context.Context, input model.ReadmitQuarantinedRecordsInput) (*model.ReadmitQuarantinedRecordsPayload, error)
+	Redeliver(ctx context.Context, input model.RedeliverInput) (*model.RedeliverPayload, error)
 }
 type QuarantinedRecordResolver interface {
 	Headers(ctx context.Context, obj *model.QuarantinedRecord) ([]*model.RecordHeader, error)
@@ -442,6 +465,8 @@ type QueryResolver interface {
 	Events(ctx context.Context, first int32, after *string, filter *model.EventFilter) (*model.EventConnection, error)
 	Delivery(ctx context.Context, id string) (*model.Delivery, error)
 	Deliveries(ctx context.Context, first int32, after *string, filter *model.DeliveryFilter) (*model.DeliveryConnection, error)
+	DeadLetters(ctx context.Context, first int32, after *string, filter *model.DeadLetterFilter) (*model.DeliveryConnection, error)
+	RetryPreview(ctx context.Context, policy model.RetryPolicyInput) (*model.RetryPreview, error)
 	ExplainMatch(ctx context.Context, eventID string, eventSubscriptionID string) (*model.MatchVerdict, error)
 	QuarantinedRecords(ctx context.Context, first int32, after *string, filter *model.QuarantinedRecordFilter) (*model.QuarantinedRecordConnection, error)
 	DlqObservations(ctx context.Context, first int32, after *string, filter *model.DlqObservationFilter) (*model.DlqObservationConnection, error)
@@ -1520,6 +1545,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.ReadmitQuarantinedRecords(childComplexity, args["input"].(model.ReadmitQuarantinedRecordsInput)), true
+	case "Mutation.redeliver":
+		if e.ComplexityRoot.Mutation.Redeliver == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_redeliver_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.Redeliver(childComplexity, args["input"].(model.RedeliverInput)), true
 	case "Mutation.verifyEventSubscription":
 		if e.ComplexityRoot.Mutation.VerifyEventSubscription == nil {
 			break
@@ -1656,6 +1692,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.QuarantinedRecordEdge.Node(childComplexity), true
 
+	case "Query.deadLetters":
+		if e.ComplexityRoot.Query.DeadLetters == nil {
+			break
+		}
+
+		args, err := ec.field_Query_deadLetters_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.DeadLetters(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.DeadLetterFilter)), true
 	case "Query.deliveries":
 		if e.ComplexityRoot.Query.Deliveries == nil {
 			break
@@ -1767,6 +1814,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.QuarantinedRecords(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.QuarantinedRecordFilter)), true
+	case "Query.retryPreview":
+		if e.ComplexityRoot.Query.RetryPreview == nil {
+			break
+		}
+
+		args, err := ec.field_Query_retryPreview_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.RetryPreview(childComplexity, args["policy"].(model.RetryPolicyInput)), true
 	case "Query.viewer":
 		if e.ComplexityRoot.Query.Viewer == nil {
 			break
@@ -1819,6 +1877,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RecordHeader.Value(childComplexity), true
 
+	case "RedeliverPayload.delivery":
+		if e.ComplexityRoot.RedeliverPayload.Delivery == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedeliverPayload.Delivery(childComplexity), true
+	case "RedeliverPayload.userErrors":
+		if e.ComplexityRoot.RedeliverPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedeliverPayload.UserErrors(childComplexity), true
+
 	case "RetryPolicy.attempts":
 		if e.ComplexityRoot.RetryPolicy.Attempts == nil {
 			break
@@ -1849,6 +1920,56 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RetryPolicy.Unit(childComplexity), true
+
+	case "RetryPreview.ageLimit":
+		if e.ComplexityRoot.RetryPreview.AgeLimit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryPreview.AgeLimit(childComplexity), true
+	case "RetryPreview.attempts":
+		if e.ComplexityRoot.RetryPreview.Attempts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryPreview.Attempts(childComplexity), true
+	case "RetryPreview.total":
+		if e.ComplexityRoot.RetryPreview.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryPreview.Total(childComplexity), true
+	case "RetryPreview.userErrors":
+		if e.ComplexityRoot.RetryPreview.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryPreview.UserErrors(childComplexity), true
+
+	case "RetryPreviewAttempt.earliest":
+		if e.ComplexityRoot.RetryPreviewAttempt.Earliest == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryPreviewAttempt.Earliest(childComplexity), true
+	case "RetryPreviewAttempt.latest":
+		if e.ComplexityRoot.RetryPreviewAttempt.Latest == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryPreviewAttempt.Latest(childComplexity), true
+	case "RetryPreviewAttempt.mean":
+		if e.ComplexityRoot.RetryPreviewAttempt.Mean == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryPreviewAttempt.Mean(childComplexity), true
+	case "RetryPreviewAttempt.number":
+		if e.ComplexityRoot.RetryPreviewAttempt.Number == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RetryPreviewAttempt.Number(childComplexity), true
 
 	case "Subscription.deliveryOutcomes":
 		if e.ComplexityRoot.Subscription.DeliveryOutcomes == nil {
@@ -1935,6 +2056,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	inputUnmarshalers := func() *graphql.InputUnmarshalerIndex {
 		return graphql.NewInputUnmarshalerIndex(
 			graphql.NewInputUnmarshaler("CreateEventSubscriptionInput", ec.unmarshalInputCreateEventSubscriptionInput),
+			graphql.NewInputUnmarshaler("DeadLetterFilter", ec.unmarshalInputDeadLetterFilter),
 			graphql.NewInputUnmarshaler("DeliveryFilter", ec.unmarshalInputDeliveryFilter),
 			graphql.NewInputUnmarshaler("DestinationInput", ec.unmarshalInputDestinationInput),
 			graphql.NewInputUnmarshaler("DlqObservationFilter", ec.unmarshalInputDlqObservationFilter),
@@ -1943,6 +2065,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("ExponentialInput", ec.unmarshalInputExponentialInput),
 			graphql.NewInputUnmarshaler("QuarantinedRecordFilter", ec.unmarshalInputQuarantinedRecordFilter),
 			graphql.NewInputUnmarshaler("ReadmitQuarantinedRecordsInput", ec.unmarshalInputReadmitQuarantinedRecordsInput),
+			graphql.NewInputUnmarshaler("RedeliverInput", ec.unmarshalInputRedeliverInput),
 			graphql.NewInputUnmarshaler("RetryPolicyInput", ec.unmarshalInputRetryPolicyInput),
 			graphql.NewInputUnmarshaler("ScheduleInput", ec.unmarshalInputScheduleInput),
 			graphql.NewInputUnmarshaler("VerifyEventSubscriptionInput", ec.unmarshalInputVerifyEventSubscriptionInput),
@@ -2121,6 +2244,30 @@ type Query {
   ): DeliveryConnection!
 
   """
+  Deliveries that are dead now, the newest end first. One that was redelivered is none until
+  it dies again. A page reads a bounded part of the history: with a filter that few dead
+  letters pass, or after many were redelivered, it can be short or empty while
+  ` + "`" + `pageInfo.hasNextPage` + "`" + ` is true; go on with ` + "`" + `endCursor` + "`" + `.
+  """
+  deadLetters(
+    "How many, 1 to 100."
+    first: Int! = 20
+    "The ` + "`" + `endCursor` + "`" + ` of the page before."
+    after: String
+    "Which ones; all of the viewer's when absent."
+    filter: DeadLetterFilter
+  ): DeliveryConnection!
+
+  """
+  When the attempts of a delivery come under a retry policy, if all of them fail. The policy
+  need not belong to an event subscription; a malformed one is told in ` + "`" + `userErrors` + "`" + `.
+  """
+  retryPreview(
+    "The policy."
+    policy: RetryPolicyInput!
+  ): RetryPreview!
+
+  """
   Why an event matches an event subscription or does not, clause by clause with the values
   compared; null when one of the two does not exist or belongs to another tenant.
   """
@@ -2192,6 +2339,19 @@ type Mutation {
     "Which ones."
     input: ReadmitQuarantinedRecordsInput!
   ): ReadmitQuarantinedRecordsPayload!
+
+  """
+  Gives a delivery that is DEAD, DELIVERED or DISCARDED a fresh run of its retry policy, due
+  at once: the same delivery to the same receiver under the same ` + "`" + `webhook-id` + "`" + `. Attempt numbers
+  go on; the policy counts attempts and age from the start of the run, so that the age of the
+  event does not matter. Then the delivery is WAITING, and later what the run brings. Refused
+  while the delivery is unfinished, when its event subscription is gone, disabled or not
+  verified, and when the event is past its retention. Needs role OPERATOR.
+  """
+  redeliver(
+    "Which delivery."
+    input: RedeliverInput!
+  ): RedeliverPayload!
 }
 
 "What can be followed live, by WebSocket (` + "`" + `graphql-transport-ws` + "`" + `) or server-sent events."
@@ -2649,6 +2809,24 @@ input DeliveryFilter {
   tenantId: String
 }
 
+"Which dead letters; all conditions must hold."
+input DeadLetterFilter {
+  "Of this tenant. A tenant's token can name its own only."
+  tenantId: String
+  "Of this event subscription."
+  eventSubscriptionId: ID
+  "To this destination."
+  destinationId: ID
+  "Of this event type: an exact key ` + "`" + `<resource>.<event>` + "`" + `, ` + "`" + `<resource>.*` + "`" + `, or ` + "`" + `*` + "`" + `. Leaves out events past their retention."
+  eventType: String
+  "Dead for one of these reasons."
+  reason: [DeadReason!]
+  "With a ` + "`" + `finishedAt` + "`" + ` then or later."
+  endedAfter: DateTime
+  "With a ` + "`" + `finishedAt` + "`" + ` before then."
+  endedBefore: DateTime
+}
+
 "One try of one delivery: exactly one HTTP request, or none when it could not leave."
 type Attempt {
   "Counts the attempts of the delivery from 1, over all runs."
@@ -2806,6 +2984,34 @@ input ExponentialInput {
   elapsed: Boolean! = false
 }
 
+"When attempts come under a retry policy, if all of them fail and none takes any time."
+type RetryPreview {
+  "The attempts of one run, the first one first: up to the last one by number, or the first one that cannot come before ` + "`" + `ageLimit` + "`" + `. Empty when there are user errors."
+  attempts: [RetryPreviewAttempt!]!
+  "The longest that a run lasts: ` + "`" + `latest` + "`" + ` of the last attempt. Null when there are user errors."
+  total: Duration
+  "An attempt that begins at this age or later is the last: counted from the start of the run, and of EXPONENTIAL from the first failure. Null when there are user errors."
+  ageLimit: Duration
+  "What is wrong with the policy; empty when it is fine."
+  userErrors: [UserError!]!
+}
+
+"""
+When an attempt begins. Times count from the moment in which the delivery is made, when the
+hub stores the event. The first attempt is due then; only a SCHEDULE whose first step is not
+zero makes it wait too. What receivers ask for by ` + "`" + `Retry-After` + "`" + ` comes on top.
+"""
+type RetryPreviewAttempt {
+  "Counts the attempts of a run from 1."
+  number: Int!
+  "Not before then."
+  earliest: Duration!
+  "Not after then: waits drawn at random come close to it and never reach it."
+  latest: Duration!
+  "Then on average."
+  mean: Duration!
+}
+
 "An event subscription to make."
 input CreateEventSubscriptionInput {
   "Its tenant. Needed with a token of scope PLATFORM; with a tenant's token it may be left out."
@@ -2852,6 +3058,27 @@ type VerifyEventSubscriptionPayload {
   userErrors: [UserError!]!
 }
 
+"A delivery to redeliver."
+input RedeliverInput {
+  "Global id, ` + "`" + `dlv_…` + "`" + `."
+  id: ID!
+  """
+  Names this call, 1 to 200 characters. Repeating it with the same key and id within 24 hours
+  begins no second run and gives the delivery as it stands then; the same key with another
+  delivery of the tenant is a user error. A key belongs to the token. Without one, two calls
+  within half a second begin one run.
+  """
+  idempotencyKey: String
+}
+
+"What came of redelivering."
+type RedeliverPayload {
+  "As it stands now; null when there are user errors."
+  delivery: Delivery
+  "Why no run was begun; empty on success."
+  userErrors: [UserError!]!
+}
+
 "What kind of user error."
 enum UserErrorCode {
   "The value breaks a rule, told in the message."
@@ -2862,7 +3089,7 @@ enum UserErrorCode {
   NOT_FOUND
   "The token may not act for this tenant."
   TENANT_MISMATCH
-  "It changed meanwhile; read it again."
+  "It is not in a state for this, or changed meanwhile; read it again."
   CONFLICT
   "A setting of the hub stands in the way."
   UNAVAILABLE
@@ -3607,6 +3834,16 @@ func (ec *executionContext) childFields_RecordHeader(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type RecordHeader", field.Name)
 }
 
+func (ec *executionContext) childFields_RedeliverPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "delivery":
+		return ec.fieldContext_RedeliverPayload_delivery(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RedeliverPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RedeliverPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_RetryPolicy(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "kind":
@@ -3621,6 +3858,34 @@ func (ec *executionContext) childFields_RetryPolicy(ctx context.Context, field g
 		return ec.fieldContext_RetryPolicy_elapsed(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RetryPolicy", field.Name)
+}
+
+func (ec *executionContext) childFields_RetryPreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "attempts":
+		return ec.fieldContext_RetryPreview_attempts(ctx, field)
+	case "total":
+		return ec.fieldContext_RetryPreview_total(ctx, field)
+	case "ageLimit":
+		return ec.fieldContext_RetryPreview_ageLimit(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RetryPreview_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RetryPreview", field.Name)
+}
+
+func (ec *executionContext) childFields_RetryPreviewAttempt(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "number":
+		return ec.fieldContext_RetryPreviewAttempt_number(ctx, field)
+	case "earliest":
+		return ec.fieldContext_RetryPreviewAttempt_earliest(ctx, field)
+	case "latest":
+		return ec.fieldContext_RetryPreviewAttempt_latest(ctx, field)
+	case "mean":
+		return ec.fieldContext_RetryPreviewAttempt_mean(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RetryPreviewAttempt", field.Name)
 }
 
 func (ec *executionContext) childFields_UserError(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3849,6 +4114,20 @@ func (ec *executionContext) field_Mutation_readmitQuarantinedRecords_args(ctx co
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_redeliver_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RedeliverInput, error) {
+			return ec.unmarshalNRedeliverInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRedeliverInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_verifyEventSubscription_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3874,6 +4153,36 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_deadLetters_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int32, error) {
+			return ec.unmarshalNInt2int32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.DeadLetterFilter, error) {
+			return ec.unmarshalODeadLetterFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeadLetterFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
 	return args, nil
 }
 
@@ -4102,6 +4411,20 @@ func (ec *executionContext) field_Query_quarantinedRecords_args(ctx context.Cont
 		return nil, err
 	}
 	args["filter"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_retryPreview_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "policy",
+		func(ctx context.Context, v any) (model.RetryPolicyInput, error) {
+			return ec.unmarshalNRetryPolicyInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRetryPolicyInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["policy"] = arg0
 	return args, nil
 }
 
@@ -8526,6 +8849,50 @@ func (ec *executionContext) fieldContext_Mutation_readmitQuarantinedRecords(ctx 
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_redeliver(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_redeliver(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Redeliver(ctx, fc.Args["input"].(model.RedeliverInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RedeliverPayload) graphql.Marshaler {
+			return ec.marshalNRedeliverPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRedeliverPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_redeliver(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RedeliverPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_redeliver_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *model.PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9380,6 +9747,94 @@ func (ec *executionContext) fieldContext_Query_deliveries(ctx context.Context, f
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_deadLetters(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_deadLetters(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().DeadLetters(ctx, fc.Args["first"].(int32), fc.Args["after"].(*string), fc.Args["filter"].(*model.DeadLetterFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeliveryConnection) graphql.Marshaler {
+			return ec.marshalNDeliveryConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeliveryConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_deadLetters(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeliveryConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_deadLetters_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_retryPreview(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_retryPreview(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().RetryPreview(ctx, fc.Args["policy"].(model.RetryPolicyInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RetryPreview) graphql.Marshaler {
+			return ec.marshalNRetryPreview2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRetryPreview(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_retryPreview(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetryPreview(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_retryPreview_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_explainMatch(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9767,6 +10222,70 @@ func (ec *executionContext) fieldContext_RecordHeader_base64(_ context.Context, 
 	return graphql.NewScalarFieldContext("RecordHeader", field, false, false, "String")
 }
 
+func (ec *executionContext) _RedeliverPayload_delivery(ctx context.Context, field graphql.CollectedField, obj *model.RedeliverPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedeliverPayload_delivery(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Delivery, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Delivery) graphql.Marshaler {
+			return ec.marshalODelivery2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDelivery(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RedeliverPayload_delivery(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RedeliverPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Delivery(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RedeliverPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.RedeliverPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedeliverPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedeliverPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RedeliverPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _RetryPolicy_kind(ctx context.Context, field graphql.CollectedField, obj *model.RetryPolicy) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9880,6 +10399,208 @@ func (ec *executionContext) _RetryPolicy_elapsed(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_RetryPolicy_elapsed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RetryPolicy", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _RetryPreview_attempts(ctx context.Context, field graphql.CollectedField, obj *model.RetryPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryPreview_attempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.RetryPreviewAttempt) graphql.Marshaler {
+			return ec.marshalNRetryPreviewAttempt2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRetryPreviewAttemptᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryPreview_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RetryPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RetryPreviewAttempt(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RetryPreview_total(ctx context.Context, field graphql.CollectedField, obj *model.RetryPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryPreview_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RetryPreview_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryPreview", field, false, false, "Duration")
+}
+
+func (ec *executionContext) _RetryPreview_ageLimit(ctx context.Context, field graphql.CollectedField, obj *model.RetryPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryPreview_ageLimit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AgeLimit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RetryPreview_ageLimit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryPreview", field, false, false, "Duration")
+}
+
+func (ec *executionContext) _RetryPreview_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.RetryPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryPreview_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryPreview_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RetryPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RetryPreviewAttempt_number(ctx context.Context, field graphql.CollectedField, obj *model.RetryPreviewAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryPreviewAttempt_number(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Number, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryPreviewAttempt_number(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryPreviewAttempt", field, false, false, "Int")
+}
+
+func (ec *executionContext) _RetryPreviewAttempt_earliest(ctx context.Context, field graphql.CollectedField, obj *model.RetryPreviewAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryPreviewAttempt_earliest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Earliest, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Duration) graphql.Marshaler {
+			return ec.marshalNDuration2timeᚐDuration(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryPreviewAttempt_earliest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryPreviewAttempt", field, false, false, "Duration")
+}
+
+func (ec *executionContext) _RetryPreviewAttempt_latest(ctx context.Context, field graphql.CollectedField, obj *model.RetryPreviewAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryPreviewAttempt_latest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Latest, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Duration) graphql.Marshaler {
+			return ec.marshalNDuration2timeᚐDuration(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryPreviewAttempt_latest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryPreviewAttempt", field, false, false, "Duration")
+}
+
+func (ec *executionContext) _RetryPreviewAttempt_mean(ctx context.Context, field graphql.CollectedField, obj *model.RetryPreviewAttempt) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RetryPreviewAttempt_mean(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Mean, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Duration) graphql.Marshaler {
+			return ec.marshalNDuration2timeᚐDuration(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RetryPreviewAttempt_mean(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RetryPreviewAttempt", field, false, false, "Duration")
 }
 
 func (ec *executionContext) _Subscription_deliveryOutcomes(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
@@ -11352,6 +12073,90 @@ func UnmarshalCreateEventSubscriptionInput(ctx context.Context, raw any) (model.
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputDeadLetterFilter(ctx context.Context, obj any) (model.DeadLetterFilter, error) {
+	var it model.DeadLetterFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "eventSubscriptionId", "destinationId", "eventType", "reason", "endedAfter", "endedBefore"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "eventSubscriptionId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("eventSubscriptionId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EventSubscriptionID = data
+		case "destinationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("destinationId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DestinationID = data
+		case "eventType":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("eventType"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EventType = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalODeadReason2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDeadReasonᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "endedAfter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("endedAfter"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EndedAfter = data
+		case "endedBefore":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("endedBefore"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EndedBefore = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDeadLetterFilter unmarshals raw into the DeadLetterFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeadLetterFilter(ctx context.Context, raw any) (model.DeadLetterFilter, error) {
+	var out model.DeadLetterFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeadLetterFilter", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDeliveryFilter(ctx context.Context, obj any) (model.DeliveryFilter, error) {
 	var it model.DeliveryFilter
 	if obj == nil {
@@ -11846,6 +12651,55 @@ func (ec *executionContext) unmarshalInputReadmitQuarantinedRecordsInput(ctx con
 func UnmarshalReadmitQuarantinedRecordsInput(ctx context.Context, raw any) (model.ReadmitQuarantinedRecordsInput, error) {
 	var out model.ReadmitQuarantinedRecordsInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReadmitQuarantinedRecordsInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputRedeliverInput(ctx context.Context, obj any) (model.RedeliverInput, error) {
+	var it model.RedeliverInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRedeliverInput unmarshals raw into the RedeliverInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRedeliverInput(ctx context.Context, raw any) (model.RedeliverInput, error) {
+	var out model.RedeliverInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RedeliverInput", raw, &out)
 	return out, err
 }
 
@@ -13637,6 +14491,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "redeliver":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_redeliver(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -13935,6 +14796,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_deliveries(ctx, field)
 				})
+		case "deadLetters":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_deadLetters(ctx, field)
+				})
+		case "retryPreview":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_retryPreview(ctx, field)
+				})
 		case "explainMatch":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
 				true, false,
@@ -14103,6 +14976,44 @@ func (ec *executionContext) _RecordHeader(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var redeliverPayloadImplementors = []string{"RedeliverPayload"}
+
+func (ec *executionContext) _RedeliverPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RedeliverPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, redeliverPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RedeliverPayload")
+		case "delivery":
+			out.Values[i] = ec._RedeliverPayload_delivery(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._RedeliverPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var retryPolicyImplementors = []string{"RetryPolicy"}
 
 func (ec *executionContext) _RetryPolicy(ctx context.Context, sel ast.SelectionSet, obj *model.RetryPolicy) graphql.Marshaler {
@@ -14137,6 +15048,102 @@ func (ec *executionContext) _RetryPolicy(ctx context.Context, sel ast.SelectionS
 		case "elapsed":
 			out.Values[i] = ec._RetryPolicy_elapsed(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var retryPreviewImplementors = []string{"RetryPreview"}
+
+func (ec *executionContext) _RetryPreview(ctx context.Context, sel ast.SelectionSet, obj *model.RetryPreview) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, retryPreviewImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RetryPreview")
+		case "attempts":
+			out.Values[i] = ec._RetryPreview_attempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "total":
+			out.Values[i] = ec._RetryPreview_total(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "ageLimit":
+			out.Values[i] = ec._RetryPreview_ageLimit(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._RetryPreview_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var retryPreviewAttemptImplementors = []string{"RetryPreviewAttempt"}
+
+func (ec *executionContext) _RetryPreviewAttempt(ctx context.Context, sel ast.SelectionSet, obj *model.RetryPreviewAttempt) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, retryPreviewAttemptImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RetryPreviewAttempt")
+		case "number":
+			out.Values[i] = ec._RetryPreviewAttempt_number(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "earliest":
+			out.Values[i] = ec._RetryPreviewAttempt_earliest(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "latest":
+			out.Values[i] = ec._RetryPreviewAttempt_latest(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "mean":
+			out.Values[i] = ec._RetryPreviewAttempt_mean(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -14767,6 +15774,21 @@ func (ec *executionContext) marshalNDateTime2timeᚐTime(ctx context.Context, se
 	return res
 }
 
+func (ec *executionContext) unmarshalNDeadReason2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDeadReason(ctx context.Context, v any) (hub.DeadReason, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := hub.DeadReason(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDeadReason2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDeadReason(ctx context.Context, sel ast.SelectionSet, v hub.DeadReason) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "DeadReason!")
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNDelivery2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeliveryᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.Delivery) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -15355,6 +16377,19 @@ func (ec *executionContext) marshalNRecordHeader2ᚖgithubᚗcomᚋstreamingᚑh
 	return ec._RecordHeader(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNRedeliverInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRedeliverInput(ctx context.Context, v any) (model.RedeliverInput, error) {
+	res, err := ec.unmarshalInputRedeliverInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRedeliverPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRedeliverPayload(ctx context.Context, sel ast.SelectionSet, v *model.RedeliverPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RedeliverPayload!")
+		return graphql.Null
+	}
+	return ec._RedeliverPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNRetryKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐRetryKind(ctx context.Context, v any) (hub.RetryKind, error) {
 	tmp, err := graphql.UnmarshalString(v)
 	res := hub.RetryKind(tmp)
@@ -15376,6 +16411,43 @@ func (ec *executionContext) marshalNRetryPolicy2ᚖgithubᚗcomᚋstreamingᚑhu
 		return graphql.Null
 	}
 	return ec._RetryPolicy(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRetryPolicyInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRetryPolicyInput(ctx context.Context, v any) (model.RetryPolicyInput, error) {
+	res, err := ec.unmarshalInputRetryPolicyInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRetryPreview2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRetryPreview(ctx context.Context, sel ast.SelectionSet, v *model.RetryPreview) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RetryPreview!")
+		return graphql.Null
+	}
+	return ec._RetryPreview(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRetryPreviewAttempt2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRetryPreviewAttemptᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.RetryPreviewAttempt) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRetryPreviewAttempt2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRetryPreviewAttempt(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNRetryPreviewAttempt2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRetryPreviewAttempt(ctx context.Context, sel ast.SelectionSet, v *model.RetryPreviewAttempt) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RetryPreviewAttempt!")
+		return graphql.Null
+	}
+	return ec._RetryPreviewAttempt(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRole2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐRole(ctx context.Context, v any) (hub.Role, error) {
@@ -15761,6 +16833,50 @@ func (ec *executionContext) marshalODateTime2ᚖtimeᚐTime(ctx context.Context,
 	_ = ctx
 	res := scalar.MarshalDateTime(*v)
 	return res
+}
+
+func (ec *executionContext) unmarshalODeadLetterFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeadLetterFilter(ctx context.Context, v any) (*model.DeadLetterFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputDeadLetterFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalODeadReason2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDeadReasonᚄ(ctx context.Context, v any) ([]hub.DeadReason, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]hub.DeadReason, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNDeadReason2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDeadReason(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalODeadReason2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDeadReasonᚄ(ctx context.Context, sel ast.SelectionSet, v []hub.DeadReason) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDeadReason2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDeadReason(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalODeadReason2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDeadReason(ctx context.Context, v any) (*hub.DeadReason, error) {

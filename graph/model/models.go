@@ -115,6 +115,24 @@ type CreateEventSubscriptionPayload struct {
 	UserErrors []*controlplane.UserError `json:"userErrors"`
 }
 
+// Which dead letters; all conditions must hold.
+type DeadLetterFilter struct {
+	// Of this tenant. A tenant's token can name its own only.
+	TenantID *string `json:"tenantId,omitempty"`
+	// Of this event subscription.
+	EventSubscriptionID *string `json:"eventSubscriptionId,omitempty"`
+	// To this destination.
+	DestinationID *string `json:"destinationId,omitempty"`
+	// Of this event type: an exact key `<resource>.<event>`, `<resource>.*`, or `*`. Leaves out events past their retention.
+	EventType *string `json:"eventType,omitempty"`
+	// Dead for one of these reasons.
+	Reason []hub.DeadReason `json:"reason,omitempty"`
+	// With a `finishedAt` then or later.
+	EndedAfter *time.Time `json:"endedAfter,omitempty"`
+	// With a `finishedAt` before then.
+	EndedBefore *time.Time `json:"endedBefore,omitempty"`
+}
+
 // One event for one subscription: the job and its whole history.
 type Delivery struct {
 	// Global id, `dlv_…`. The `webhook-id` header holds the same id as a UUID.
@@ -634,6 +652,25 @@ type RecordHeader struct {
 	Base64 string `json:"base64"`
 }
 
+// A delivery to redeliver.
+type RedeliverInput struct {
+	// Global id, `dlv_…`.
+	ID string `json:"id"`
+	// Names this call, 1 to 200 characters. Repeating it with the same key and id within 24 hours
+	// begins no second run and gives the delivery as it stands then; the same key with another
+	// delivery of the tenant is a user error. A key belongs to the token. Without one, two calls
+	// within half a second begin one run.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of redelivering.
+type RedeliverPayload struct {
+	// As it stands now; null when there are user errors.
+	Delivery *Delivery `json:"delivery,omitempty"`
+	// Why no run was begun; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
 // When a delivery that failed is tried again.
 type RetryPolicy struct {
 	// Which family.
@@ -656,6 +693,32 @@ type RetryPolicyInput struct {
 	Schedule *ScheduleInput `json:"schedule,omitempty"`
 	// Exponential waits.
 	Exponential *ExponentialInput `json:"exponential,omitempty"`
+}
+
+// When attempts come under a retry policy, if all of them fail and none takes any time.
+type RetryPreview struct {
+	// The attempts of one run, the first one first: up to the last one by number, or the first one that cannot come before `ageLimit`. Empty when there are user errors.
+	Attempts []*RetryPreviewAttempt `json:"attempts"`
+	// The longest that a run lasts: `latest` of the last attempt. Null when there are user errors.
+	Total *time.Duration `json:"total,omitempty"`
+	// An attempt that begins at this age or later is the last: counted from the start of the run, and of EXPONENTIAL from the first failure. Null when there are user errors.
+	AgeLimit *time.Duration `json:"ageLimit,omitempty"`
+	// What is wrong with the policy; empty when it is fine.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// When an attempt begins. Times count from the moment in which the delivery is made, when the
+// hub stores the event. The first attempt is due then; only a SCHEDULE whose first step is not
+// zero makes it wait too. What receivers ask for by `Retry-After` comes on top.
+type RetryPreviewAttempt struct {
+	// Counts the attempts of a run from 1.
+	Number int32 `json:"number"`
+	// Not before then.
+	Earliest time.Duration `json:"earliest"`
+	// Not after then: waits drawn at random come close to it and never reach it.
+	Latest time.Duration `json:"latest"`
+	// Then on average.
+	Mean time.Duration `json:"mean"`
 }
 
 // A list of waits.

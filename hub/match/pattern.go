@@ -24,6 +24,13 @@ func covers(pattern, resource, event string) bool {
 	return rest[1:] == "*" || rest[1:] == event
 }
 
+// Covers reports whether a pattern takes the event type key
+// <resource>.<event>.
+func Covers(pattern, key string) bool {
+	resource, event, _ := strings.Cut(key, ".")
+	return covers(pattern, resource, event)
+}
+
 // starOf is the resource of a pattern <resource>.*.
 func starOf(pattern string) (string, bool) { return strings.CutSuffix(pattern, ".*") }
 

@@ -1,0 +1,51 @@
+package controlplane
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/hub"
+)
+
+func TestJudgeRun(t *testing.T) {
+	const object = "dlv_1"
+	for _, c := range []struct {
+		name   string
+		change func(*db.RunState)
+		begin  bool
+		code   UserErrorCode
+		says   string
+	}{
+		{"dead", func(*db.RunState) {}, true, "", ""},
+		{"delivered", func(st *db.RunState) { st.Standing.State = hub.Delivered }, true, "", ""},
+		{"discarded", func(st *db.RunState) { st.Standing.State = hub.Discarded }, true, "", ""},
+		{"waiting", func(st *db.RunState) { st.Standing.State = hub.Waiting }, false, Conflict, "it is waiting already"},
+		{"in_flight", func(st *db.RunState) { st.Standing.State = hub.InFlight }, false, Conflict, "is being made already"},
+		{"held", func(st *db.RunState) { st.Standing.State, st.Subscription.Enabled = hub.Held, false }, false, Conflict, "is held and goes on by itself: its event subscription is disabled"},
+		{"unfinished_outranks_all", func(st *db.RunState) { *st = db.RunState{Standing: hub.Standing{State: hub.Waiting}, JustBegun: true} }, false, Conflict, "it is waiting already"},
+		{"begun_a_moment_ago", func(st *db.RunState) { st.JustBegun = true }, false, Conflict, "a moment ago"},
+		{"subscription_gone", func(st *db.RunState) { st.Subscription = nil }, false, Invalid, "its event subscription is gone"},
+		{"subscription_disabled", func(st *db.RunState) { st.Subscription.Enabled = false }, false, Invalid, "is disabled; enable it"},
+		{"subscription_not_verified", func(st *db.RunState) { st.Subscription.VerificationState = hub.VerificationFailed }, false, Invalid, "is not verified (FAILED)"},
+		{"event_gone", func(st *db.RunState) { st.Event = nil }, false, Invalid, "past its retention"},
+		{"repeated_call", func(st *db.RunState) { st.KeyObject = object }, false, "", ""},
+		{"repeated_call_while_it_waits", func(st *db.RunState) { st.KeyObject, st.Standing.State = object, hub.Waiting }, false, "", ""},
+		{"key_of_another", func(st *db.RunState) { st.KeyObject = "dlv_2" }, false, Conflict, "used for another delivery"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			st := &db.RunState{
+				Standing:     hub.Standing{State: hub.Dead},
+				Subscription: &hub.EventSubscription{Enabled: true, VerificationState: hub.VerificationActive},
+				Event:        &db.EventHead{},
+			}
+			c.change(st)
+			begin, err := judgeRun(st, object)
+			var refused UserError
+			if begin != c.begin || errors.As(err, &refused) != (c.code != "") || refused.Code != c.code || !strings.Contains(refused.Message, c.says) {
+				t.Errorf("begin %t, %q %s", begin, refused.Code, refused.Message)
+			}
+		})
+	}
+}
