@@ -5,6 +5,8 @@
 //	hub/wire     Judge    is this Kafka record an event of ours?
 //	hub/match    Explain  which subscriptions want the event?
 //	hub/retry    Next     when is the delivery tried again?
+//	hub/breaker  Admit    may an attempt be made while the destination fails?
+//	hub/health   Span     has it failed for long enough to be switched off?
 //	hub/signing  Sign     what proves to the receiver that we sent it?
 //	hub/secret   Seal     how does a signing secret rest in the database?
 //	hub/address  Allowed  may a delivery connect there?

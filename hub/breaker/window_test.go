@@ -97,3 +97,29 @@ func TestWindow_is_the_count_of_the_last_12_buckets(t *testing.T) {
 		}
 	})
 }
+
+// A replica whose clock is ahead moves the window; what falls out of it there
+// is dropped from the other's sum and lands in no other bucket.
+func TestWindow_a_clock_ahead_moves_it(t *testing.T) {
+	failed := breaker.Outcome{Kind: breaker.Failed}
+	early := breaker.Delta{}.Add(failed, start)
+	sameSlot := breaker.Delta{}.Add(failed, start.Add(49*time.Second))
+	ahead := seen(start.Add(165 * time.Second))
+	now := start.Add(60 * time.Second)
+	for _, row := range []struct {
+		rule  string
+		delta breaker.Delta
+		want  int64
+	}{
+		{"within_the_moved_window", breaker.Delta{}.Add(failed, now), 2},
+		{"fallen_out_of_it", early, 1},
+		{"fallen_out_by_one_bucket", sameSlot, 1},
+		{"just_within", breaker.Delta{}.Add(failed, start.Add(50*time.Second)), 2},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			if attempts, _ := breaker.Apply(ahead, row.delta, now).Window.Totals(now); attempts != row.want {
+				t.Errorf("%d attempts, want %d", attempts, row.want)
+			}
+		})
+	}
+}
