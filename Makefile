@@ -9,7 +9,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GENERATED = db/internal/dbsqlc graph/generated graph/model
 
 .DEFAULT_GOAL := help
-.PHONY: help run build console test test-kafka race fuzz bench generate fmt fmt-check lint check-generated settings-doc clean
+.PHONY: help run build console test test-kafka race soak fuzz bench generate fmt fmt-check lint check-generated settings-doc clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test-kafka: ## run the consumer against a real Apache Kafka, where one can be ha
 
 race: ## run all tests with the race detector
 	@$(MAKE) --no-print-directory test ARGS="-race $(ARGS)"
+
+soak: ## the long forms of tests: a pull reader of 10 000 rounds beside 8 writers
+	STREAMING_HUB_TEST_PULL_ROUNDS=10000 $(MAKE) --no-print-directory test TESTS=./dataplane/pull ARGS="-run TestCursor_never_skips_during_concurrent_ingest -count=1 -v"
 
 FUZZTIME ?= 10m
 fuzz: ## feed the header parsers nonsense for FUZZTIME each (10m)
