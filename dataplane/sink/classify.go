@@ -52,6 +52,10 @@ func Classify(err error, phase hub.Phase) hub.Failure {
 		f.Class = hub.ErrReset
 	case phase == hub.PhaseTLS:
 		f.Class = hub.ErrTLS
+	case phase == hub.PhaseRequest:
+		// The connection ended before an answer began; net/http has errors of
+		// its own for it, without a type.
+		f.Class = hub.ErrReset
 	default:
 		f.Class = hub.ErrProtocol
 	}
