@@ -95,15 +95,3 @@ func (a Actor) narrow(filter hub.TenantID) (tenant hub.TenantID, none bool) {
 	}
 	return a.Tenant, filter != "" && filter != a.Tenant
 }
-
-// isSource holds for [a-z0-9][a-z0-9_-]*.
-func isSource(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
-		if !letter && (i == 0 || c != '-' && c != '_') {
-			return false
-		}
-	}
-	return s != ""
-}

@@ -16,6 +16,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/hub/match"
 	"github.com/streaming-hub/streaming-hub/hub/retry"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
+	"github.com/streaming-hub/streaming-hub/hub/wire"
 )
 
 // Bounds of a subscription's texts and patterns.
@@ -119,7 +120,7 @@ func (s *Subscriptions) check(a Actor, n NewSubscription) (sub hub.EventSubscrip
 	if err := checkText("description", sub.Description, maxDescription); err != nil {
 		fault(err, "description")
 	}
-	if n.Origin != "" && (len(n.Origin) > maxOrigin || !isSource(n.Origin)) {
+	if n.Origin != "" && (len(n.Origin) > maxOrigin || !wire.IsSource(n.Origin)) {
 		fault(errors.New("an origin is the source of events: up to 223 lower-case letters, digits, dashes or underscores, first a letter or digit"), "origin")
 	}
 	if len(n.EventTypes) == 0 || len(n.EventTypes) > maxEventTypes {

@@ -77,6 +77,9 @@ func TestConsumer_commit_is_never_ahead_of_what_is_stored(t *testing.T) {
 	inbox.waitEvents(t, 3)
 	r.end(t)
 	d.wantCommitted(0, 3)
+	if n := testutil.ToFloat64(r.deps.Metrics.CommitsAhead); n != 0 {
+		t.Errorf("the ledger had to hold back %v commits", n)
+	}
 	if len(inbox.events) != 3 {
 		t.Errorf("%d events, want 3", len(inbox.events))
 	}

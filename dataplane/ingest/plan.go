@@ -1,8 +1,6 @@
 package ingest
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"io"
 	"time"
 
@@ -28,13 +26,7 @@ type Record struct {
 // PlaceKey is the dedup key of a quarantined record: it is kept once however
 // often Kafka hands it out, and again when a topic was deleted and made anew.
 func PlaceKey(topicID [16]byte, partition int32, offset int64) hub.ID {
-	var b [16 + 4 + 8 + 1]byte
-	copy(b[:], topicID[:])
-	binary.BigEndian.PutUint32(b[16:], uint32(partition))
-	binary.BigEndian.PutUint64(b[20:], uint64(offset))
-	b[28] = 'q' // never equal to the input of an event's key
-	sum := sha256.Sum256(b[:])
-	return hub.ID(sum[:16])
+	return wire.PlaceKey(wire.PlaceOfQuarantine, topicID, partition, offset)
 }
 
 // Router tells who wants an event and how the subscription waits before its

@@ -12,8 +12,6 @@ package observer
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -222,11 +220,5 @@ func (o *Observer) commit(ctx context.Context, client *kgo.Client, records []*kg
 // PlaceKey is the dedup key of an observed record: it is stored once however
 // often Kafka hands it out, and again when a topic was deleted and made anew.
 func PlaceKey(topicID [16]byte, partition int32, offset int64) hub.ID {
-	var b [16 + 4 + 8 + 1]byte
-	copy(b[:], topicID[:])
-	binary.BigEndian.PutUint32(b[16:], uint32(partition))
-	binary.BigEndian.PutUint64(b[20:], uint64(offset))
-	b[28] = 'o' // never equal to the input of an event's or a quarantined record's key
-	sum := sha256.Sum256(b[:])
-	return hub.ID(sum[:16])
+	return wire.PlaceKey(wire.PlaceOfObservation, topicID, partition, offset)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/match"
+	"github.com/streaming-hub/streaming-hub/hub/wire"
 )
 
 const (
@@ -111,7 +112,7 @@ var readers = map[string]func(*params, *hub.EventSubscription, []string) error{
 		return nil
 	},
 	"origin": func(_ *params, wish *hub.EventSubscription, v []string) error {
-		if wish.Origin = v[0]; !isSource(v[0]) {
+		if wish.Origin = v[0]; len(v[0]) > maxSource || !wire.IsSource(v[0]) {
 			return fmt.Errorf("%.40q is not a source: 1 to %d of a–z, 0–9, - and _, the first one a letter or digit", v[0], maxSource)
 		}
 		return nil
@@ -172,15 +173,4 @@ func number(text string, lowest, highest int64) (int64, bool) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n, err == nil && lowest <= n && n <= highest
-}
-
-func isSource(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
-		if !letter && (i == 0 || c != '-' && c != '_') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxSource
 }

@@ -20,7 +20,7 @@ const maxDetail = 1 << 10
 // Classify says what kind of failure an error of the transport is, by its
 // type and by the phase in which it came, never by its text.
 func Classify(err error, phase hub.Phase) hub.Failure {
-	f := hub.Failure{Phase: phase, Detail: storable(err.Error(), maxDetail)}
+	f := hub.Failure{Phase: phase, Detail: hub.Storable(err.Error(), maxDetail)}
 	var (
 		blocked *BlockedError
 		dns     *net.DNSError
@@ -82,7 +82,7 @@ func StatusFailure(status int32, location string) hub.Failure {
 	if status >= 300 && status < 400 {
 		detail += "; redirects are never followed"
 		if location != "" {
-			detail += fmt.Sprintf(" (Location: %s)", storable(location, 512))
+			detail += fmt.Sprintf(" (Location: %s)", hub.Storable(location, 512))
 		}
 	}
 	return hub.Failure{Class: hub.ErrStatus, Phase: hub.PhaseAnswer, Detail: detail}

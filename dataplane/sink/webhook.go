@@ -150,7 +150,7 @@ func (w *Webhook) read(res *http.Response) hub.Answer {
 	a := hub.Answer{
 		Status:     int32(res.StatusCode),
 		Headers:    storableHeaders(res.Header),
-		RetryAfter: storable(res.Header.Get("Retry-After"), 256),
+		RetryAfter: hub.Storable(res.Header.Get("Retry-After"), 256),
 	}
 	if res.TLS != nil {
 		a.TLSVersion = tls.VersionName(res.TLS.Version)
@@ -160,8 +160,8 @@ func (w *Webhook) read(res *http.Response) hub.Answer {
 	}
 	var body bytes.Buffer
 	_, _ = io.Copy(&body, io.LimitReader(res.Body, maxBodyRead))
-	text := storable(body.String(), 3*maxBodyRead) // whole: a replacement has three bytes
-	a.Snippet = cutText(text, maxSnippet)
+	text := hub.Storable(body.String(), 3*maxBodyRead) // whole: a replacement has three bytes
+	a.Snippet = hub.CutText(text, maxSnippet)
 	a.Truncated = body.Len() > maxSnippet || len(text) > len(a.Snippet) || res.ContentLength > int64(body.Len())
 	return a
 }

@@ -4,23 +4,19 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
-	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
+
+	"github.com/streaming-hub/streaming-hub/dev/engine"
 )
 
 const (
 	image = "apache/kafka:" + Version
-	// engineTimeout bounds the question whether an engine is there: a client
-	// without an engine is common.
-	engineTimeout = time.Second
 	// containerTimeout covers the load of the image.
 	containerTimeout = 2 * time.Minute
 )
@@ -29,7 +25,7 @@ const (
 // only, on a port of this machine that is the same inside and outside, since
 // a broker tells its clients where to find it.
 func startContainer(ctx context.Context, o Options) (*Kafka, error) {
-	if !engineAnswers(ctx) {
+	if !engine.Answers(ctx) {
 		return nil, missing("no container engine answers")
 	}
 	ctx, cancel := context.WithTimeout(ctx, containerTimeout)
@@ -83,30 +79,4 @@ func containerEnv(p ports, o Options) map[string]string {
 		env["KAFKA_"+strings.ToUpper(strings.ReplaceAll(name, ".", "_"))] = value
 	}
 	return env
-}
-
-// engineAnswers pings the engine named by the environment, else the usual
-// sockets.
-func engineAnswers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
-	defer cancel()
-	hosts := []string{"unix:///var/run/docker.sock"}
-	if home, err := os.UserHomeDir(); err == nil {
-		hosts = append(hosts, "unix://"+filepath.Join(home, ".docker/run/docker.sock"))
-	}
-	if h := os.Getenv("DOCKER_HOST"); h != "" {
-		hosts = []string{h}
-	}
-	for _, host := range hosts {
-		c, err := client.New(client.WithHost(host))
-		if err != nil {
-			continue
-		}
-		_, err = c.Ping(ctx, client.PingOptions{})
-		c.Close()
-		if err == nil {
-			return true
-		}
-	}
-	return false
 }

@@ -36,7 +36,7 @@ var table = [attributes]struct {
 }{
 	specVersion:     {name: "specversion", needed: true},
 	id:              {name: "id", needed: true, max: 256},
-	source:          {name: "source", needed: true, max: 223, valid: isSource},
+	source:          {name: "source", needed: true, max: 223, valid: IsSource},
 	ceType:          {name: "type", needed: true},
 	ceTime:          {name: "time", needed: true, valid: isTime},
 	schemaVersion:   {name: "schemaversion", needed: true, max: 64, valid: isSchemaVersion},
@@ -99,8 +99,9 @@ func isClean(s string) bool {
 	return ascii || utf8.ValidString(s)
 }
 
-// isSource reports ^[a-z0-9][a-z0-9_-]*$.
-func isSource(s string) bool {
+// IsSource reports whether s can be a source, apart from its length:
+// ^[a-z0-9][a-z0-9_-]*$.
+func IsSource(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {

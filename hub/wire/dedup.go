@@ -31,6 +31,27 @@ func ContentHash(ceType string, body []byte) [16]byte {
 	return [16]byte(h.Sum(room[:0])[:16])
 }
 
+// PlaceOf says what is kept once per place; the keys of different things, and
+// those of events, never meet.
+type PlaceOf byte
+
+const (
+	PlaceOfQuarantine  PlaceOf = 'q'
+	PlaceOfObservation PlaceOf = 'o'
+)
+
+// PlaceKey is the dedup key of a record's place: it is kept once however often
+// Kafka hands it out, and again when a topic was deleted and made anew.
+func PlaceKey(of PlaceOf, topicID [16]byte, partition int32, offset int64) [16]byte {
+	var b [16 + 4 + 8 + 1]byte
+	copy(b[:], topicID[:])
+	binary.BigEndian.PutUint32(b[16:], uint32(partition))
+	binary.BigEndian.PutUint64(b[20:], uint64(offset))
+	b[28] = byte(of)
+	sum := sha256.Sum256(b[:])
+	return [16]byte(sum[:16])
+}
+
 func appendPart(b []byte, part string) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(part)))
 	return append(b, part...)

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -67,11 +66,11 @@ func (d *dlqHeaders) add(name string, value []byte) {
 }
 
 func (d dlqHeaders) fill(o *hub.Observation) {
-	o.SourceTopic = storable(d["source-topic"], maxObservedText)
-	o.ErrorClass = storable(d["error-class"], maxObservedText)
-	o.ErrorMessage = storable(d["error-message"], maxErrorMessage)
+	o.SourceTopic = hub.Storable(d["source-topic"], maxObservedText)
+	o.ErrorClass = hub.Storable(d["error-class"], maxObservedText)
+	o.ErrorMessage = hub.Storable(d["error-message"], maxErrorMessage)
 	o.RetryCount = int32Of(d["retry-count"])
-	o.ProducerID = storable(d["producer-id"], maxObservedText)
+	o.ProducerID = hub.Storable(d["producer-id"], maxObservedText)
 	if t, err := time.Parse(time.RFC3339Nano, d["first-failure-at"]); err == nil && t.UTC().Year() >= 1 && t.UTC().Year() <= 9999 {
 		o.FirstFailureAt = t.UTC()
 	}
@@ -82,7 +81,7 @@ func (d dlqHeaders) fill(o *hub.Observation) {
 		o.Writer = hub.WriterConsumer
 	}
 	o.SourcePartition, o.SourceOffset = int32Of(partition), int64Of(offset)
-	o.CauseKind = storable(cause, maxObservedText)
+	o.CauseKind = hub.Storable(cause, maxObservedText)
 	switch lower(d["payload-omitted"]) {
 	case "true":
 		omitted := true
@@ -104,7 +103,7 @@ func observedAttributes(list []hub.Attribute) (kept []hub.Attribute, cut bool) {
 			continue
 		}
 		whole := a.Value
-		a.Value = storable(whole, max(left-len(a.Name), 0))
+		a.Value = hub.Storable(whole, max(left-len(a.Name), 0))
 		if len(a.Value) < len(whole) {
 			cut = true
 		}
@@ -150,27 +149,4 @@ func int64Of(s string) *int64 {
 	}
 	v := int64(n)
 	return &v
-}
-
-// storable makes any bytes safe to keep as text: valid UTF-8 without NUL, at
-// most limit bytes, cut between characters.
-func storable(s string, limit int) string {
-	s = cutText(s, limit)
-	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 {
-		return s
-	}
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-	return cutText(s, limit) // a replacement is longer than what it replaces
-}
-
-// cutText cuts to at most limit bytes without splitting a character.
-func cutText(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	cut := limit
-	for cut > 0 && cut > limit-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut]
 }

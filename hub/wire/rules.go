@@ -63,7 +63,7 @@ func SourceOfTopic(prefix, topic string) (string, bool) {
 		return "", false
 	}
 	source := topic[len(prefix)+1:]
-	if !isSource(source) {
+	if !IsSource(source) {
 		return "", false
 	}
 	return source, true

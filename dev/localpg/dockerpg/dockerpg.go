@@ -8,31 +8,28 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/client"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/modules/postgres"
 
 	"github.com/streaming-hub/streaming-hub/dev/localpg"
+
+	"github.com/streaming-hub/streaming-hub/dev/engine"
 )
 
 const (
-	image = "postgres:17-alpine"
-	// engineTimeout bounds the question whether an engine is there: a client
-	// without an engine is common and must not cost the start of each run.
-	engineTimeout = time.Second
-	stopTimeout   = 30 * time.Second
+	image       = "postgres:17-alpine"
+	stopTimeout = 30 * time.Second
 )
 
 // Start is a localpg.Container. Data that is to be kept lives in a named
 // volume of the engine, one per Options.Dir.
 func Start(ctx context.Context, o localpg.Options) (string, func() error, error) {
-	if !engineAnswers(ctx) {
+	if !engine.Answers(ctx) {
 		return "", nil, localpg.ErrNoEngine
 	}
 	args := []string{"postgres"}
@@ -74,34 +71,4 @@ func volume(dir string) string {
 		dir = abs
 	}
 	return fmt.Sprintf("streaming-hub-%x", sha256.Sum256([]byte(dir)))[:26]
-}
-
-// engineAnswers pings the engine named by the environment, else the usual
-// sockets.
-func engineAnswers(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
-	defer cancel()
-	hosts := []string{"unix:///var/run/docker.sock"}
-	if home, err := os.UserHomeDir(); err == nil {
-		hosts = append(hosts, "unix://"+filepath.Join(home, ".docker/run/docker.sock"))
-	}
-	if h := os.Getenv("DOCKER_HOST"); h != "" {
-		hosts = []string{h}
-	}
-	for _, host := range hosts {
-		if pings(ctx, host) {
-			return true
-		}
-	}
-	return false
-}
-
-func pings(ctx context.Context, host string) bool {
-	c, err := client.New(client.WithHost(host))
-	if err != nil {
-		return false
-	}
-	defer c.Close()
-	_, err = c.Ping(ctx, client.PingOptions{})
-	return err == nil
 }
