@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/streaming-hub/streaming-hub/db/internal/dbsqlc"
@@ -46,8 +47,18 @@ func (d *DB) SecretsOfDestination(ctx context.Context, id hub.DestinationID) ([]
 }
 
 func destinationOf(r dbsqlc.Destination) hub.Destination {
-	return hub.Destination{
+	d := hub.Destination{
 		ID: hub.DestinationID{ID: r.ID}, Tenant: hub.TenantID(r.TenantID), Kind: hub.SinkKind(r.Kind),
-		URL: r.Url, CreatedAt: r.CreatedAt,
+		URL: r.Url, CreatedAt: r.CreatedAt, Version: r.Version,
 	}
+	if r.RateLimit != nil {
+		d.RateLimit = *r.RateLimit
+	}
+	if r.MaxInFlight != nil {
+		d.MaxInFlight = *r.MaxInFlight
+	}
+	if json.Unmarshal(r.FailurePolicy, &d.FailurePolicy) != nil {
+		d.FailurePolicy = hub.FailurePolicy{} // as dispatch takes it: FAILURE_SPAN
+	}
+	return d
 }

@@ -231,6 +231,13 @@ func subscriptionOf(r *dbsqlc.EventSubscription) hub.EventSubscription {
 	if json.Unmarshal(r.RetryPolicy, &s.RetryPolicy) != nil {
 		s.RetryPolicy = hub.RetryPolicy{} // as delivery takes it: the CURVE
 	}
+	if json.Unmarshal(r.Headers, &s.Headers) != nil {
+		s.Headers = nil
+	}
+	s.DisableOnGone = r.DisableOnGone
+	if r.DeletedAt != nil {
+		s.DeletedAt = *r.DeletedAt
+	}
 	return s
 }
 

@@ -49,6 +49,11 @@ type Delivery struct {
 	// FirstFailedAt is the start of the first failed try; zero before it.
 	FirstFailedAt time.Time
 	DueAt         time.Time
+	// LastAt is from when on the next attempt is the last, by number or by age;
+	// zero while nobody has said so. It is fixed when the attempt is scheduled.
+	LastAt time.Time
+	// Test marks a test send: outside health, circuit breaker and statistics.
+	Test bool
 	// BodyBytes is the size of the event's body, so that a claim can keep to
 	// its memory without reading it.
 	BodyBytes int32

@@ -28,12 +28,19 @@ type EventSubscription struct {
 
 	RetryPolicy RetryPolicy
 	Timeout     time.Duration // whole attempt with body; 1–30 s, default 15 s
+	// Headers are sent with each attempt, after the hub's own, which none of
+	// them may override.
+	Headers []Header
+	// DisableOnGone disables the subscription when the receiver answers 410.
+	DisableOnGone bool
+
+	DeletedAt time.Time // zero while it exists
 }
 
 // Deliverable reports whether matching admits the subscription at all. The
-// two conditions are independent and both are needed.
+// conditions are independent and all are needed.
 func (s *EventSubscription) Deliverable() bool {
-	return s.Enabled && s.VerificationState == VerificationActive
+	return s.Enabled && s.VerificationState == VerificationActive && s.DeletedAt.IsZero()
 }
 
 // SinkKind is how a destination gets its events.

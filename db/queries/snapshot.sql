@@ -6,18 +6,15 @@ SELECT tenant_id, config_version
 FROM tenant_counters
 WHERE tenant_id = ANY(@tenant_ids::text[]);
 
--- Served by event_subscriptions_tenant.
+-- Deleted ones are not known to the data plane. Served by
+-- event_subscriptions_tenant.
 -- name: SubscriptionsOfTenants :many
-SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind,
-  enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error,
-  retry_policy, timeout_ms, version, created_at, updated_at
-FROM event_subscriptions
-WHERE tenant_id = ANY(@tenant_ids::text[])
+SELECT * FROM event_subscriptions
+WHERE tenant_id = ANY(@tenant_ids::text[]) AND deleted_at IS NULL
 ORDER BY tenant_id, id;
 
 -- name: DestinationsOfTenants :many
-SELECT id, tenant_id, kind, url, created_at
-FROM destinations
+SELECT * FROM destinations
 WHERE tenant_id = ANY(@tenant_ids::text[]);
 
 -- SecretsOfTenants are those that sign now: the current one and old ones

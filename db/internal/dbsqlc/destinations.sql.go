@@ -13,7 +13,7 @@ import (
 )
 
 const DestinationByURL = `-- name: DestinationByURL :many
-SELECT id, tenant_id, kind, url, created_at FROM destinations WHERE tenant_id = $1 AND kind = $2 AND url = $3
+SELECT id, tenant_id, kind, url, created_at, rate_limit, max_in_flight, failure_policy, version FROM destinations WHERE tenant_id = $1 AND kind = $2 AND url = $3
 `
 
 type DestinationByURLParams struct {
@@ -38,6 +38,10 @@ func (q *Queries) DestinationByURL(ctx context.Context, db DBTX, arg Destination
 			&i.Kind,
 			&i.Url,
 			&i.CreatedAt,
+			&i.RateLimit,
+			&i.MaxInFlight,
+			&i.FailurePolicy,
+			&i.Version,
 		); err != nil {
 			return nil, err
 		}
@@ -51,7 +55,7 @@ func (q *Queries) DestinationByURL(ctx context.Context, db DBTX, arg Destination
 
 const DestinationsByID = `-- name: DestinationsByID :many
 
-SELECT id, tenant_id, kind, url, created_at FROM destinations WHERE id = ANY($1::uuid[])
+SELECT id, tenant_id, kind, url, created_at, rate_limit, max_in_flight, failure_policy, version FROM destinations WHERE id = ANY($1::uuid[])
 `
 
 // Destinations and the secrets that sign for them.
@@ -71,6 +75,10 @@ func (q *Queries) DestinationsByID(ctx context.Context, db DBTX, ids []hub.ID) (
 			&i.Kind,
 			&i.Url,
 			&i.CreatedAt,
+			&i.RateLimit,
+			&i.MaxInFlight,
+			&i.FailurePolicy,
+			&i.Version,
 		); err != nil {
 			return nil, err
 		}

@@ -60,6 +60,29 @@ type AuditLog struct {
 	After  []byte
 }
 
+// One row per destination that has failed lately; the others are closed.
+type CircuitBreaker struct {
+	DestinationID  hub.ID
+	TenantID       string
+	Version        int64
+	Phase          string
+	Generation     int64
+	Failures       int32
+	WindowNewest   int64
+	WindowAttempts []int32
+	WindowFailures []int32
+	Cause          string
+	OpenedAt       *time.Time
+	OpenForMs      int64
+	NextProbeAt    *time.Time
+	ProbeAttempt   *hub.ID
+	ProbeStartedAt *time.Time
+	ClosedAt       *time.Time
+	RampLimit      int32
+	// By the database clock, so that replicas find what others wrote.
+	ChangedAt time.Time
+}
+
 // Birth rows, inserted once. The id holds the time.
 type Delivery struct {
 	ID             hub.ID
@@ -88,6 +111,12 @@ type DeliveryQueue struct {
 	// Leases that ended without a recorded outcome since the last recorded one.
 	Reclaims  int16
 	BodyBytes int32
+	// From when on the next attempt is the last, by number or by age; null while nobody has said so. Behind an open circuit a delivery runs from then on.
+	LastAt *time.Time
+	// The lease is of a delivery that runs alone, because one of its leases ended without an outcome before.
+	Alone bool
+	// A test send: outside health, circuit breaker and statistics.
+	Test bool
 }
 
 type DeliveryResult struct {
@@ -98,6 +127,8 @@ type DeliveryResult struct {
 	State      string
 	DeadReason *string
 	LastError  string
+	// 16 bytes; null for ends before it was kept, and without a cause.
+	Fingerprint []byte
 }
 
 type Destination struct {
@@ -106,6 +137,36 @@ type Destination struct {
 	Kind      string
 	Url       string
 	CreatedAt time.Time
+	// Attempts per second of all replicas together; null for no limit.
+	RateLimit *int32
+	// Attempts under way at a time, of all replicas together; null for no limit.
+	MaxInFlight   *int32
+	FailurePolicy []byte
+	Version       int32
+}
+
+type DestinationCredential struct {
+	ID            hub.ID
+	TenantID      string
+	DestinationID hub.ID
+	Slot          string
+	Kind          string
+	// User name of BASIC, header name of HEADER.
+	Name string
+	// PEM chain of CLIENT_CERTIFICATE; its private key is the sealed secret.
+	Certificate string
+	Version     int32
+	KeyID       string
+	WrappedKey  []byte
+	Ciphertext  []byte
+	CreatedAt   time.Time
+}
+
+type DestinationLimit struct {
+	DestinationID hub.ID
+	TenantID      string
+	// When the next attempt may start, by the database clock; in the past while the limit is not used up.
+	FreeAt time.Time
 }
 
 type DestinationSecret struct {
@@ -119,6 +180,16 @@ type DestinationSecret struct {
 	CreatedAt     time.Time
 	// End of a rotation's overlap; null for the current secret.
 	NotAfter *time.Time
+}
+
+// Of max_in_flight, what each process holds; a process that dies loses it at expires_at.
+type DestinationSlot struct {
+	DestinationID hub.ID
+	Holder        hub.ID
+	TenantID      string
+	Slots         int32
+	Wanted        int32
+	ExpiresAt     time.Time
 }
 
 type DlqObservation struct {
@@ -186,6 +257,60 @@ type EventSubscription struct {
 	Version           int32
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
+	// Custom headers: [{"n": name, "v": value}]; no secrets, those are credentials.
+	Headers []byte
+	// An answer of 410 disables the subscription at once.
+	DisableOnGone bool
+	// The row stays, so that history stays readable.
+	DeletedAt *time.Time
+}
+
+type FailureRate struct {
+	DestinationID hub.ID
+	TenantID      string
+	Attempts      int64
+	Failures      int64
+	FailuresInRow int64
+	LastSuccessAt time.Time
+	State         string
+	StateSince    *time.Time
+	NextTryAt     *time.Time
+	ChangedAt     time.Time
+}
+
+type FailureSpan struct {
+	SubscriptionID hub.ID
+	TenantID       string
+	DestinationID  hub.ID
+	FirstFailureAt time.Time
+	LastFailureAt  time.Time
+	FailureCount   int64
+	// The highest warning given, in per cent of the window.
+	Mark int16
+	// When the verdict was found, also when the kill switch kept it from being acted on.
+	TrippedAt *time.Time
+	ChangedAt time.Time
+}
+
+type FeedRelay struct {
+	Name      string
+	Xid       pgtype.Uint64
+	RowID     hub.ID
+	UpdatedAt time.Time
+}
+
+type IdempotencyKey struct {
+	ActorID     hub.ID
+	TenantID    string
+	Key         string
+	Operation   string
+	RequestHash []byte
+	ID          hub.ID
+	KeyID       *string
+	WrappedKey  []byte
+	// The payload, sealed: it may show a secret. Null while the call runs.
+	Answer    []byte
+	CreatedAt time.Time
 }
 
 type IngestProgress struct {
@@ -196,6 +321,17 @@ type IngestProgress struct {
 	// Every record below is stored, skipped, quarantined or a duplicate.
 	NextOffset int64
 	UpdatedAt  time.Time
+}
+
+type LaneChore struct {
+	ID             hub.ID
+	TenantID       string
+	SubscriptionID hub.ID
+	DestinationID  hub.ID
+	// How far the lane was walked; null at the start.
+	AfterDue    *time.Time
+	AfterID     *hub.ID
+	LeasedUntil *time.Time
 }
 
 type OutcomeFeed struct {

@@ -47,8 +47,7 @@ func (q *Queries) ConfigVersions(ctx context.Context, db DBTX, tenantIds []strin
 }
 
 const DestinationsOfTenants = `-- name: DestinationsOfTenants :many
-SELECT id, tenant_id, kind, url, created_at
-FROM destinations
+SELECT id, tenant_id, kind, url, created_at, rate_limit, max_in_flight, failure_policy, version FROM destinations
 WHERE tenant_id = ANY($1::text[])
 `
 
@@ -67,6 +66,10 @@ func (q *Queries) DestinationsOfTenants(ctx context.Context, db DBTX, tenantIds 
 			&i.Kind,
 			&i.Url,
 			&i.CreatedAt,
+			&i.RateLimit,
+			&i.MaxInFlight,
+			&i.FailurePolicy,
+			&i.Version,
 		); err != nil {
 			return nil, err
 		}
@@ -129,15 +132,13 @@ func (q *Queries) SecretsOfTenants(ctx context.Context, db DBTX, tenantIds []str
 }
 
 const SubscriptionsOfTenants = `-- name: SubscriptionsOfTenants :many
-SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind,
-  enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error,
-  retry_policy, timeout_ms, version, created_at, updated_at
-FROM event_subscriptions
-WHERE tenant_id = ANY($1::text[])
+SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at, headers, disable_on_gone, deleted_at FROM event_subscriptions
+WHERE tenant_id = ANY($1::text[]) AND deleted_at IS NULL
 ORDER BY tenant_id, id
 `
 
-// Served by event_subscriptions_tenant.
+// Deleted ones are not known to the data plane. Served by
+// event_subscriptions_tenant.
 func (q *Queries) SubscriptionsOfTenants(ctx context.Context, db DBTX, tenantIds []string) ([]EventSubscription, error) {
 	rows, err := db.Query(ctx, SubscriptionsOfTenants, tenantIds)
 	if err != nil {
@@ -168,6 +169,9 @@ func (q *Queries) SubscriptionsOfTenants(ctx context.Context, db DBTX, tenantIds
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Headers,
+			&i.DisableOnGone,
+			&i.DeletedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -118,7 +118,7 @@ func (q *Queries) SetVerification(ctx context.Context, db DBTX, arg SetVerificat
 }
 
 const SubscriptionPage = `-- name: SubscriptionPage :many
-SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at FROM event_subscriptions
+SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at, headers, disable_on_gone, deleted_at FROM event_subscriptions
 WHERE id < $1
 ORDER BY id DESC
 LIMIT $2
@@ -160,6 +160,9 @@ func (q *Queries) SubscriptionPage(ctx context.Context, db DBTX, arg Subscriptio
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Headers,
+			&i.DisableOnGone,
+			&i.DeletedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -172,7 +175,7 @@ func (q *Queries) SubscriptionPage(ctx context.Context, db DBTX, arg Subscriptio
 }
 
 const SubscriptionPageOfTenant = `-- name: SubscriptionPageOfTenant :many
-SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at FROM event_subscriptions
+SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at, headers, disable_on_gone, deleted_at FROM event_subscriptions
 WHERE tenant_id = $1 AND id < $2
 ORDER BY id DESC
 LIMIT $3
@@ -215,6 +218,9 @@ func (q *Queries) SubscriptionPageOfTenant(ctx context.Context, db DBTX, arg Sub
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Headers,
+			&i.DisableOnGone,
+			&i.DeletedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -227,7 +233,7 @@ func (q *Queries) SubscriptionPageOfTenant(ctx context.Context, db DBTX, arg Sub
 }
 
 const SubscriptionsByID = `-- name: SubscriptionsByID :many
-SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at FROM event_subscriptions WHERE id = ANY($1::uuid[])
+SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at, headers, disable_on_gone, deleted_at FROM event_subscriptions WHERE id = ANY($1::uuid[])
 `
 
 // Served by the primary key.
@@ -261,6 +267,9 @@ func (q *Queries) SubscriptionsByID(ctx context.Context, db DBTX, ids []hub.ID) 
 			&i.Version,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.Headers,
+			&i.DisableOnGone,
+			&i.DeletedAt,
 		); err != nil {
 			return nil, err
 		}
