@@ -22,7 +22,7 @@ type LiveFilter struct {
 }
 
 func (f *LiveFilter) passes(i *db.FeedItem) bool {
-	return (f.Tenant == "" || i.Tenant == f.Tenant) &&
+	return i.Notice == nil && (f.Tenant == "" || i.Tenant == f.Tenant) &&
 		(f.Subscription.IsZero() || i.Subscription == f.Subscription) &&
 		(f.Event.IsZero() || i.Event == f.Event) &&
 		(len(f.States) == 0 || slices.Contains(f.States, i.State))

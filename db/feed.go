@@ -32,6 +32,9 @@ type FeedItem struct {
 	StartedMicros int64
 	NextMicros    int64
 	TotalMicros   int32
+	// Notice makes the item one of another kind: no outcome, and of the other
+	// fields only Tenant, Subscription and Destination are set.
+	Notice *hub.Notice
 }
 
 // Started is when the attempt began.
@@ -52,6 +55,7 @@ type feedLine struct {
 	StartedMicros int64          `json:"a"`
 	NextMicros    int64          `json:"x"`
 	TotalMicros   int32          `json:"u"`
+	Notice        *hub.Notice    `json:"z"`
 }
 
 const feedIDs = 5
@@ -59,6 +63,9 @@ const feedIDs = 5
 // appendTo adds the item's line without its line break. It writes JSON by hand:
 // this runs once per attempt.
 func (i *FeedItem) appendTo(b []byte) []byte {
+	if i.Notice != nil {
+		return appendNotice(b, i.Notice)
+	}
 	var ids [feedIDs * 16]byte
 	for n, id := range [feedIDs]hub.ID{i.Delivery.ID, i.Event.ID, i.Subscription.ID, i.Destination.ID, i.Attempt.ID} {
 		copy(ids[16*n:], id[:])
@@ -96,6 +103,17 @@ func (i *FeedItem) appendTo(b []byte) []byte {
 	b = append(b, `,"u":`...)
 	b = strconv.AppendInt(b, int64(i.TotalMicros), 10)
 	return append(b, '}')
+}
+
+// appendNotice adds the line of a notice.
+func appendNotice(b []byte, n *hub.Notice) []byte {
+	line, err := json.Marshal(struct {
+		Notice *hub.Notice `json:"z"`
+	}{n})
+	if err != nil {
+		panic("db: a notice does not encode: " + err.Error()) // only a time beyond the year 9999
+	}
+	return append(b, line...)
 }
 
 // appendJSONText adds a JSON string; plain ASCII, which is nearly all there
@@ -137,6 +155,9 @@ func parseFeedLine(line []byte) (FeedItem, error) {
 	var l feedLine
 	if err := json.Unmarshal(line, &l); err != nil {
 		return FeedItem{}, err
+	}
+	if n := l.Notice; n != nil {
+		return FeedItem{Tenant: n.Tenant, Subscription: n.Subscription, Destination: n.Destination, Notice: n}, nil
 	}
 	if len(l.IDs) < feedIDs*16 {
 		return FeedItem{}, fmt.Errorf("it has %d bytes of ids", len(l.IDs))
