@@ -3,6 +3,9 @@
 //
 //	tokens.go  making tokens, and checking them against the store
 //	text.go    the form of a token: shub_<id>_<random>_<checksum>
+//	issuer.go  JSON web tokens of an OpenID Connect issuer, in place of ours
+//	claims.go  what such a token says about tenant and role
+//	keys.go    the issuer's public keys, fetched seldom
 //
 // What a token may do is not decided here: the caller reads its role and scope.
 // For programs that make tokens, such as the command line:
@@ -28,9 +31,10 @@ import (
 	"github.com/streaming-hub/streaming-hub/hub"
 )
 
-// tokenValidity is how long a token that was looked up is believed: a
-// revocation works everywhere within it.
-const tokenValidity = 4 * time.Second
+// tokenValidity is how long a token that was looked up is believed. Live
+// connections look again every 2 s: both together, a revocation works
+// everywhere within 5 s.
+const tokenValidity = 2 * time.Second
 
 // tokenCacheSize bounds the cache; beyond it everything is looked up anew.
 const tokenCacheSize = 10_000
@@ -50,6 +54,7 @@ type Tokens struct {
 	store  TokenStore
 	now    func() time.Time
 	random io.Reader
+	issuer *Issuer // nil when only own tokens let in
 
 	mu    sync.Mutex
 	known map[[32]byte]knownToken
@@ -65,6 +70,13 @@ func NewTokens(store TokenStore) *Tokens {
 	return &Tokens{store: store, now: time.Now, random: rand.Reader, known: map[[32]byte]knownToken{}}
 }
 
+// Trust lets JSON web tokens of an issuer in, beside own tokens. It is called
+// before the first Authenticate; nil changes nothing.
+func (t *Tokens) Trust(i *Issuer) *Tokens {
+	t.issuer = i
+	return t
+}
+
 // NewToken says what kind of token to make.
 type NewToken struct {
 	Tenant    hub.TenantID // "" for platform scope
@@ -76,7 +88,15 @@ type NewToken struct {
 // Create makes and stores a token. text is the token itself, which is kept
 // nowhere.
 func (t *Tokens) Create(ctx context.Context, n NewToken) (text string, token hub.APIToken, err error) {
-	now := t.now().UTC()
+	if text, token, err = t.Draw(n); err != nil {
+		return "", token, err
+	}
+	return text, token, t.store.CreateToken(ctx, token)
+}
+
+// Draw makes a token that the caller stores.
+func (t *Tokens) Draw(n NewToken) (text string, token hub.APIToken, err error) {
+	now := t.now().UTC().Truncate(time.Microsecond) // as Postgres keeps it
 	switch {
 	case n.Tenant != "" && !n.Tenant.Valid():
 		return "", token, fmt.Errorf("%.40q is not a tenant id", n.Tenant)
@@ -97,25 +117,18 @@ func (t *Tokens) Create(ctx context.Context, n NewToken) (text string, token hub
 	}
 	text = tokenText(token.ID, key)
 	token.Hash = sha256.Sum256([]byte(text))
-	return text, token, t.store.CreateToken(ctx, token)
+	return text, token, nil
 }
 
 // Authenticate tells who a token is. The error is ErrBadToken, or the hub's
 // own when the store does not answer.
 func (t *Tokens) Authenticate(ctx context.Context, text string) (hub.APIToken, error) {
-	id, ok := parseTokenText(text)
-	if !ok {
-		return hub.APIToken{}, ErrBadToken
-	}
 	hash, now := sha256.Sum256([]byte(text)), t.now()
 	token, ok := t.cached(hash, now)
 	if !ok {
 		var err error
-		if token, ok, err = t.store.TokenByID(ctx, id); err != nil {
+		if token, err = t.lookUp(ctx, text, hash); err != nil {
 			return hub.APIToken{}, err
-		}
-		if !ok || subtle.ConstantTimeCompare(token.Hash[:], hash[:]) != 1 {
-			return hub.APIToken{}, ErrBadToken
 		}
 		t.remember(hash, token, now.Add(tokenValidity))
 	}
@@ -123,6 +136,32 @@ func (t *Tokens) Authenticate(ctx context.Context, text string) (hub.APIToken, e
 		return hub.APIToken{}, ErrBadToken
 	}
 	return token, nil
+}
+
+func (t *Tokens) lookUp(ctx context.Context, text string, hash [32]byte) (hub.APIToken, error) {
+	if t.issuer != nil && isWebToken(text) {
+		return t.issuer.token(ctx, text)
+	}
+	id, ok := parseTokenText(text)
+	if !ok {
+		return hub.APIToken{}, ErrBadToken
+	}
+	token, ok, err := t.store.TokenByID(ctx, id)
+	if err == nil && (!ok || subtle.ConstantTimeCompare(token.Hash[:], hash[:]) != 1) {
+		err = ErrBadToken
+	}
+	return token, err
+}
+
+// Forget makes this process look a token up anew at once.
+func (t *Tokens) Forget(id hub.TokenID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for hash, k := range t.known {
+		if k.token.ID == id {
+			delete(t.known, hash)
+		}
+	}
 }
 
 func (t *Tokens) cached(hash [32]byte, now time.Time) (hub.APIToken, bool) {

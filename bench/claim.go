@@ -79,7 +79,11 @@ func claimTime(ctx context.Context, o options, waiting int) (float64, error) {
 		if len(heads) != o.tenants || len(claims) < claimBatch/2 {
 			return 0, fmt.Errorf("a claim found %d lanes and %d deliveries", len(heads), len(claims))
 		}
-		if err := queue.ReleaseLeases(ctx, claims, 0); err != nil {
+		releases := make([]db.Release, len(claims))
+		for i := range claims {
+			releases[i].Claim = claims[i]
+		}
+		if err := queue.ReleaseLeases(ctx, releases); err != nil {
 			return 0, err
 		}
 	}

@@ -1,9 +1,11 @@
 package controlplane
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
 
@@ -27,20 +29,34 @@ type Action string
 const (
 	Read               Action = "read"
 	CreateSubscription Action = "create event subscriptions"
+	ChangeSubscription Action = "change event subscriptions"
 	VerifySubscription Action = "verify event subscriptions"
+	SendTestEvent      Action = "send test events"
+	EnableDestination  Action = "enable destinations"
+	ManageSecrets      Action = "rotate or revoke signing secrets"
 	ReadQuarantine     Action = "read quarantined records"
 	ReadmitQuarantined Action = "re-admit quarantined records"
 	Redeliver          Action = "redeliver deliveries"
+	ManageTokens       Action = "manage API tokens"
+	ReadAudit          Action = "read the audit log"
+	ReadPersonalData   Action = "read personal data"
 )
 
 // needs is the least role of each action.
 var needs = map[Action]hub.Role{
 	Read:               hub.Viewer,
 	CreateSubscription: hub.Operator,
+	ChangeSubscription: hub.Operator,
 	VerifySubscription: hub.Operator,
+	SendTestEvent:      hub.Operator,
+	EnableDestination:  hub.Operator,
+	ManageSecrets:      hub.Admin,
 	ReadQuarantine:     hub.Viewer,
 	ReadmitQuarantined: hub.Operator,
 	Redeliver:          hub.Operator,
+	ManageTokens:       hub.Admin,
+	ReadAudit:          hub.Admin,
+	ReadPersonalData:   hub.Admin,
 }
 
 // needsPlatform has the actions that a tenant's token is never admitted to. A
@@ -59,6 +75,15 @@ func (a Actor) WhyNot(action Action) string {
 		return fmt.Sprintf("a token of one tenant may not %s; that needs scope PLATFORM", action)
 	}
 	return fmt.Sprintf("a token with role %s may not %s", a.Role, action)
+}
+
+// Within says to the database for whom a call is made: a second wall there
+// lets a tenant's actor reach rows of its tenant only.
+func (a Actor) Within(ctx context.Context) context.Context {
+	if a.Platform() {
+		return db.OfPlatform(ctx)
+	}
+	return db.OfTenant(ctx, a.Tenant)
 }
 
 // Platform reports whether the actor reaches all tenants.

@@ -10,10 +10,20 @@ import (
 
 // Names of actions in the audit log; they are stored and never change.
 const (
-	auditCreateSubscription = "create_event_subscription"
-	auditVerifySubscription = "verify_event_subscription"
-	auditReadmit            = "readmit_quarantined_record"
-	auditRedeliver          = "redeliver"
+	auditCreateSubscription  = "create_event_subscription"
+	auditUpdateSubscription  = "update_event_subscription"
+	auditDeleteSubscription  = "delete_event_subscription"
+	auditEnableSubscription  = "enable_event_subscription"
+	auditDisableSubscription = "disable_event_subscription"
+	auditVerifySubscription  = "verify_event_subscription"
+	auditSendTest            = "send_test_event"
+	auditRotateSecret        = "rotate_signing_secret"
+	auditRevokeSecret        = "revoke_signing_secret"
+	auditEnableDestination   = "enable_destination"
+	auditReadmit             = "readmit_quarantined_record"
+	auditRedeliver           = "redeliver"
+	auditCreateToken         = "create_api_token"
+	auditRevokeToken         = "revoke_api_token"
 )
 
 // auditEntry is an entry of the audit log for an action of the actor.
@@ -21,50 +31,6 @@ func (a Actor) auditEntry(now time.Time, random io.Reader, tenant hub.TenantID, 
 	return db.AuditEntry{
 		ID: hub.NewID(now, random), Tenant: tenant, Actor: a.Token, ActorName: a.Name,
 		Action: action, Object: object, Before: before, After: after,
-	}
-}
-
-// auditedSubscription is an event subscription as the audit log keeps it.
-type auditedSubscription struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Origin      string          `json:"origin,omitempty"`
-	EventTypes  []string        `json:"eventTypes"`
-	SchemaMajor *int32          `json:"schemaMajor,omitempty"`
-	Destination string          `json:"destination"`
-	Kind        hub.SinkKind    `json:"kind"`
-	URL         string          `json:"url,omitempty"`
-	RetryPolicy hub.RetryPolicy `json:"retryPolicy"`
-	TimeoutMS   int64           `json:"timeoutMs"`
-}
-
-func (s *Subscriptions) auditCreated(a Actor, now time.Time, url string) func(*hub.EventSubscription) db.AuditEntry {
-	return func(made *hub.EventSubscription) db.AuditEntry {
-		return a.auditEntry(now, s.Random, made.Tenant, auditCreateSubscription, GlobalID(SubscriptionIDs, made.ID.ID), nil, auditedSubscription{
-			Name: made.Name, Description: made.Description, Origin: made.Origin, EventTypes: made.EventTypes, SchemaMajor: made.SchemaMajor,
-			Destination: GlobalID(DestinationIDs, made.Destination.ID), Kind: made.Kind, URL: url,
-			RetryPolicy: made.RetryPolicy, TimeoutMS: made.Timeout.Milliseconds(),
-		})
-	}
-}
-
-// auditedVerification is what a verification can change.
-type auditedVerification struct {
-	VerificationState hub.VerificationState `json:"verificationState"`
-	VerificationError string                `json:"verificationError,omitempty"`
-	Enabled           bool                  `json:"enabled"`
-	DisabledBy        hub.DisabledBy        `json:"disabledBy,omitempty"`
-}
-
-func verificationOf(s *hub.EventSubscription) auditedVerification {
-	return auditedVerification{
-		VerificationState: s.VerificationState, VerificationError: s.VerificationError, Enabled: s.Enabled, DisabledBy: s.DisabledBy,
-	}
-}
-
-func (s *Subscriptions) auditVerified(a Actor, now time.Time) func(before, after *hub.EventSubscription) db.AuditEntry {
-	return func(before, after *hub.EventSubscription) db.AuditEntry {
-		return a.auditEntry(now, s.Random, after.Tenant, auditVerifySubscription, GlobalID(SubscriptionIDs, after.ID.ID), verificationOf(before), verificationOf(after))
 	}
 }
 
@@ -89,8 +55,6 @@ type auditedRun struct {
 	DeadReason hub.DeadReason `json:"deadReason,omitempty"`
 	Run        int32          `json:"run"`
 	Attempts   int32          `json:"attempts"`
-	// IdempotencyKey is the caller's; repeated calls are found by it.
-	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 }
 
 func runOf(s *hub.Standing) auditedRun {

@@ -5,110 +5,232 @@ import (
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/breaker"
+	"github.com/streaming-hub/streaming-hub/hub/health"
 	"github.com/streaming-hub/streaming-hub/hub/retry"
 )
 
+// Facts are what an explanation of a delivery goes by. Of a settled delivery
+// only the first three are read.
+type Facts struct {
+	Now      time.Time
+	Delivery *hub.Standing
+	Last     *hub.RecordedAttempt // nil when there was none
+
+	Subscription *hub.EventSubscription // nil when it is gone
+	Destination  *hub.Destination       // nil when it is gone
+	Breaker      breaker.State
+	Rate         health.Rate // read of a destination under FAILURE_RATE only
+	Gate         Gate
+	// KillSwitch says that the verdicts of failure policies are shown and not
+	// acted on.
+	KillSwitch bool
+}
+
 // Explain says in one sentence why a delivery stands where it stands and what
-// comes next. last is its last attempt and sub its event subscription; either
-// may be nil.
-func Explain(now time.Time, s *hub.Standing, last *hub.RecordedAttempt, sub *hub.EventSubscription) string {
-	switch s.State {
+// comes next.
+func Explain(f Facts) string {
+	sentence := f.explain()
+	if f.Delivery.Test {
+		sentence += "; it is a test send and counts nowhere"
+	}
+	return sentence
+}
+
+func (f *Facts) explain() string {
+	switch f.Delivery.State {
 	case hub.Waiting:
-		return explainWaiting(now, s, last, sub)
+		return "waiting: " + f.whyWaiting()
 	case hub.InFlight:
-		return fmt.Sprintf("in flight: attempt %d is being made%s", s.Attempts+1, afterFailure(last))
+		return fmt.Sprintf("in flight: attempt %d is being made%s%s", f.Delivery.Attempts+1, f.despiteCircuit(), afterFailure(f.Last))
 	case hub.Held:
-		return "held: " + whyHeld(sub)
+		return "held: " + f.whyHeld()
 	case hub.Delivered:
-		return explainDelivered(s, last)
+		return explainDelivered(f.Last)
 	case hub.Dead:
-		return explainDead(s, last)
+		return explainDead(f.Delivery, f.Last) + "; nothing more happens unless it is redelivered"
 	default:
 		return "discarded: an operator gave it up, nothing more happens"
 	}
 }
 
-func explainWaiting(now time.Time, s *hub.Standing, last *hub.RecordedAttempt, sub *hub.EventSubscription) string {
-	next := "attempt " + fmt.Sprint(s.Attempts+1)
-	if s.NextAt.After(now) {
-		next += " comes at " + clock(now, s.NextAt)
-	} else {
-		next += " is due since " + clock(now, s.NextAt) + " and waits for a free worker"
+// whyWaiting goes from what keeps every attempt back to what is due anyway.
+func (f *Facts) whyWaiting() string {
+	sub := f.Subscription
+	switch {
+	case sub == nil || !sub.DeletedAt.IsZero():
+		return whyUndeliverable(sub) + ", and it ends with that"
+	case !sub.Deliverable():
+		return "it is about to be held, because " + whyUndeliverable(sub)
+	case f.rateState() == health.Frozen:
+		return "it is about to be held, because " + f.frozen()
+	case f.Gate.NoKey:
+		return "the hub has no key to sign it with and sends nothing unsigned; it goes on when STREAMING_HUB_KEK_KEYS has the key" + f.attemptsLeft()
+	case f.rateState() == health.Disabled:
+		return f.disabled() + f.attemptsLeft()
+	case f.circuitHolds():
+		return f.behindCircuit() + f.attemptsLeft()
 	}
-	return "waiting: " + next + afterFailure(last) + attemptsLeft(s, sub)
+	return f.when() + afterFailure(f.Last) + f.attemptsLeft()
+}
+
+// when is when the next attempt comes, or what a due one waits for.
+func (f *Facts) when() string {
+	next := fmt.Sprintf("attempt %d", f.Delivery.Attempts+1)
+	at := clock(f.Now, f.Delivery.NextAt)
+	if f.Delivery.NextAt.After(f.Now) {
+		return next + " comes at " + at + f.despiteCircuit()
+	}
+	next += " is due since " + at
+	dest := f.Destination
+	switch {
+	case isOpen(f.Breaker):
+		return next + f.despiteCircuit()
+	case dest != nil && dest.RateLimit > 0 && f.Gate.FreeAt.After(f.Now):
+		return next + fmt.Sprintf(" and waits for its destination's limit of %s a second, which has room again at %s",
+			attempts(int64(dest.RateLimit)), clock(f.Now, f.Gate.FreeAt))
+	case f.Breaker.RampLimit > 0:
+		return next + fmt.Sprintf(" and waits its turn: the circuit closed at %s, and the backlog is let through slowly, %s at a time in each process",
+			clock(f.Now, f.Breaker.ClosedAt), attempts(int64(f.Breaker.RampLimit)))
+	case dest != nil && dest.MaxInFlight > 0:
+		return next + fmt.Sprintf(" and waits for a free worker; its destination takes %s at a time", attempts(int64(dest.MaxInFlight)))
+	}
+	return next + " and waits for a free worker"
+}
+
+// circuitHolds reports whether the circuit is what the delivery waits for: it
+// is open and the delivery comes due before the next probe, and not for its
+// last attempt, which runs all the same.
+func (f *Facts) circuitHolds() bool {
+	if !isOpen(f.Breaker) || f.isLast() {
+		return false
+	}
+	until := breaker.Admit(f.Breaker, f.Now, false).PutOff
+	return !f.Delivery.NextAt.After(later(f.Now, until))
+}
+
+func (f *Facts) behindCircuit() string {
+	text := "circuit open since " + clock(f.Now, f.Breaker.OpenedAt) + ", " + nextProbe(f.Now, f.Breaker)
+	if last := f.Delivery.LastAt; last.After(f.Now) {
+		text += ", from " + clock(f.Now, last) + " on its last attempt runs whatever the circuit"
+	}
+	return text
+}
+
+// despiteCircuit says why an attempt comes while the circuit is open.
+func (f *Facts) despiteCircuit() string {
+	if !isOpen(f.Breaker) {
+		return ""
+	}
+	open := "circuit is open since " + clock(f.Now, f.Breaker.OpenedAt)
+	switch {
+	case f.isLast():
+		return " and runs although the " + open + ", because it is the last"
+	case f.Delivery.State == hub.InFlight:
+		return " as the probe or from before: the " + open
+	}
+	return ", the " + open + " and " + nextProbe(f.Now, f.Breaker)
+}
+
+// isLast reports whether the next attempt is the last one.
+func (f *Facts) isLast() bool {
+	from := f.lastFrom()
+	return !from.IsZero() && !from.After(later(f.Now, f.Delivery.NextAt))
+}
+
+func (f *Facts) lastFrom() time.Time {
+	d := f.Delivery
+	if !d.LastAt.IsZero() || f.Subscription == nil {
+		return d.LastAt
+	}
+	skipped := d.FirstFailedAt
+	if skipped.IsZero() {
+		skipped = f.Now
+	}
+	return retry.LastFrom(f.Subscription.RetryPolicy, d.RunAttempts+1, later(f.Now, d.NextAt), d.ReceivedAt, skipped)
 }
 
 // attemptsLeft counts within the present run.
-func attemptsLeft(s *hub.Standing, sub *hub.EventSubscription) string {
-	if sub == nil {
+func (f *Facts) attemptsLeft() string {
+	if f.Subscription == nil {
 		return ""
 	}
-	all := retry.MaxAttempts(sub.RetryPolicy)
-	return fmt.Sprintf(", %d of %d attempts left", max(all-s.RunAttempts, 0), all)
-}
-
-func afterFailure(last *hub.RecordedAttempt) string {
-	if last == nil || !last.Failure.Failed() {
-		return ""
+	all := retry.MaxAttempts(f.Subscription.RetryPolicy)
+	left := max(all-f.Delivery.RunAttempts, 0)
+	if left > 1 && f.isLast() {
+		return ", past its age limit, so the next attempt is the last"
 	}
-	return fmt.Sprintf(", attempt %d failed with %s", last.Number, whatFailed(&last.Attempt))
+	return fmt.Sprintf(", %d of %d attempts left", left, all)
 }
 
-func whatFailed(a *hub.Attempt) string {
+func (f *Facts) whyHeld() string {
 	switch {
-	case a.Failure.Class == hub.ErrStatus:
-		return fmt.Sprintf("HTTP %d", a.Answer.Status)
-	case a.Failure.Detail != "":
-		return fmt.Sprintf("%s (%s)", a.Failure.Class, a.Failure.Detail)
+	case f.Subscription == nil || !f.Subscription.Deliverable():
+		return whyUndeliverable(f.Subscription)
+	case f.rateState() == health.Frozen:
+		return f.frozen()
+	case f.rateState() == health.Disabled:
+		return f.disabled()
 	}
-	return string(a.Failure.Class)
+	text := "what it was held for is over, and it goes on within moments"
+	if f.isLast() {
+		text += ", with its last attempt"
+	}
+	return text
 }
 
-func whyHeld(sub *hub.EventSubscription) string {
+// rateState is how FAILURE_RATE judged the destination, as far as that has
+// consequences.
+func (f *Facts) rateState() health.RateState {
+	if f.Destination == nil || f.Destination.FailurePolicy.Kind != hub.FailureRate || f.KillSwitch || f.Rate.Judged == "" {
+		return health.Active
+	}
+	return f.Rate.Judged
+}
+
+func (f *Facts) frozen() string {
+	return fmt.Sprintf("its destination is frozen since %s, after %s in a row; enable the destination to go on",
+		clock(f.Now, f.Rate.JudgedAt), failures(f.Rate.Row))
+}
+
+func (f *Facts) disabled() string {
+	text := "its destination is disabled since " + clock(f.Now, f.Rate.JudgedAt) + ", because too many attempts failed; "
+	due, _ := f.Rate.TryDue(f.Now, health.RateSettingsOf(f.Destination.FailurePolicy))
+	if due.After(f.Now) {
+		return text + "one delivery is tried at " + clock(f.Now, due)
+	}
+	return text + "the next delivery that is due is tried"
+}
+
+// whyUndeliverable is why an event subscription gets nothing.
+func whyUndeliverable(sub *hub.EventSubscription) string {
 	switch {
 	case sub == nil:
 		return "its event subscription is gone"
+	case !sub.DeletedAt.IsZero():
+		return "its event subscription was deleted"
 	case !sub.Enabled && sub.DisabledBy == hub.DisabledByAuto:
-		return "its event subscription was disabled by the hub because the destination stayed broken; verify or enable it to go on"
+		return "its event subscription was disabled by the hub because the destination stayed broken" + inBrackets(sub.DisabledReason) + "; verify or enable it to go on"
 	case !sub.Enabled:
-		return "its event subscription is disabled; enable it to go on"
+		return "its event subscription is disabled" + inBrackets(sub.DisabledReason) + "; enable it to go on"
 	case sub.VerificationState != hub.VerificationActive:
 		return "its event subscription is not verified (" + string(sub.VerificationState) + "); verify it to go on"
 	}
 	return "its destination is not back yet"
 }
 
-func explainDelivered(s *hub.Standing, last *hub.RecordedAttempt) string {
-	if last == nil || last.Decision.State != hub.Delivered {
-		return "delivered"
+func inBrackets(s string) string {
+	if s == "" {
+		return ""
 	}
-	took := time.Duration(last.Timings.Total) * time.Microsecond
-	if took > time.Millisecond {
-		took = took.Round(time.Millisecond)
-	}
-	return fmt.Sprintf("delivered: attempt %d was answered with HTTP %d in %s", last.Number, last.Answer.Status, took)
+	return " (" + s + ")"
 }
 
-func explainDead(s *hub.Standing, last *hub.RecordedAttempt) string {
-	lastSaw := ""
-	if last != nil && last.Failure.Failed() {
-		lastSaw = ", the last attempt failed with " + whatFailed(&last.Attempt)
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	switch s.DeadReason {
-	case hub.DeadExhausted:
-		return "dead: all attempts are used up" + lastSaw
-	case hub.DeadExpired:
-		return "dead: it became older than its retry policy allows" + lastSaw
-	case hub.DeadPoison:
-		return "dead: workers stopped again and again while they were at it"
-	case hub.DeadSubscriptionDeleted:
-		return "dead: its event subscription was deleted"
-	case hub.DeadPayloadTooLarge:
-		return "dead: the body is larger than may be sent"
-	case hub.DeadDroppedFrozen:
-		return "dead: its destination stayed frozen for too long"
-	}
-	return "dead" + lastSaw
+	return b
 }
 
 // clock is a time of day in UTC, with the date when that is another day.

@@ -136,7 +136,7 @@ func TestFeed_slow_reader_gets_a_gap_and_then_goes_on(t *testing.T) {
 		if gap == nil || gap.Missed != sent-followerQueue-1 {
 			t.Fatalf("item %d is %+v", followerQueue+1, got[followerQueue+1])
 		}
-		if last := got[len(got)-1]; len(got) != followerQueue+3 || last.Outcome.Number != sent {
+		if last := got[len(got)-1]; len(got) != followerQueue+3 || last.Item.Number != sent {
 			t.Errorf("got %d items, the last is %+v", len(got), last)
 		}
 
@@ -144,7 +144,7 @@ func TestFeed_slow_reader_gets_a_gap_and_then_goes_on(t *testing.T) {
 		var fetched []int32
 		ctx, leave = context.WithCancel(context.WithoutCancel(ctx))
 		_ = f.Follow(ctx, Actor{Role: hub.Viewer}, LiveFilter{}, &gap.After, func(i LiveItem) error {
-			fetched = append(fetched, i.Outcome.Number)
+			fetched = append(fetched, i.Item.Number)
 			if i.Cursor.String() == gap.Through.String() {
 				leave()
 				return context.Canceled
@@ -167,7 +167,7 @@ func TestFeed_survives_an_absent_database(t *testing.T) {
 		go func() {
 			defer close(done)
 			_ = f.Follow(ctx, Actor{Role: hub.Viewer}, LiveFilter{}, nil, func(i LiveItem) error {
-				got = append(got, i.Outcome.Number)
+				got = append(got, i.Item.Number)
 				return nil
 			})
 		}()
@@ -206,7 +206,7 @@ func TestFeed_tells_a_gap_when_retention_dropped_the_cursors_row(t *testing.T) {
 			}
 			return nil
 		})
-		if got[0].Gap == nil || got[0].Gap.Missed != -1 || got[1].Outcome.Number != 0 || got[3].Outcome.Number != 2 {
+		if got[0].Gap == nil || got[0].Gap.Missed != -1 || got[1].Item.Number != 0 || got[3].Item.Number != 2 {
 			t.Errorf("got %+v", got)
 		}
 	})

@@ -2,37 +2,20 @@ package controlplane
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/streaming-hub/streaming-hub/db"
-	"github.com/streaming-hub/streaming-hub/hub"
 )
 
 // followerQueue is how many items wait for a follower that reads more slowly
 // than the feed grows. Items beyond it are left out and told as a gap.
 const followerQueue = 512
 
-// LiveFilter says which outcomes a follower gets; zero fields do not filter.
-type LiveFilter struct {
-	Tenant       hub.TenantID
-	Subscription hub.SubscriptionID
-	Event        hub.EventID
-	States       []hub.State
-}
-
-func (f *LiveFilter) passes(i *db.FeedItem) bool {
-	return i.Notice == nil && (f.Tenant == "" || i.Tenant == f.Tenant) &&
-		(f.Subscription.IsZero() || i.Subscription == f.Subscription) &&
-		(f.Event.IsZero() || i.Event == f.Event) &&
-		(len(f.States) == 0 || slices.Contains(f.States, i.State))
-}
-
-// LiveItem is an outcome with its place, or a gap.
+// LiveItem is an item of the feed with its place, or a gap.
 type LiveItem struct {
-	Cursor  Cursor // behind the item
-	Outcome *db.FeedItem
-	Gap     *Gap
+	Cursor Cursor // behind the item
+	Item   *db.FeedItem
+	Gap    *Gap
 }
 
 // Gap is a part of the feed that a follower did not get.
@@ -90,7 +73,7 @@ func (f *follower) take() (items []queued, lost int, through queued) {
 	return items, lost, through
 }
 
-// Follow hands the outcomes behind a cursor to emit, one after the other,
+// Follow hands the items behind a cursor to emit, one after the other,
 // until the context ends or emit fails: nothing is missed and nothing comes
 // twice. Without a cursor it begins with the present moment. A reader that
 // falls behind by more than its queue gets a gap and then what follows it.
@@ -223,7 +206,7 @@ func (r *reader) one(q queued) error {
 		return nil
 	}
 	r.at = Cursor{Place: q.place, Taken: q.number + 1, Seen: r.at.Seen}
-	return r.emit(LiveItem{Cursor: r.at, Outcome: q.item})
+	return r.emit(LiveItem{Cursor: r.at, Item: q.item})
 }
 
 func (r *reader) live(ctx context.Context) error {

@@ -15,6 +15,8 @@ const (
 	DeliveryIDs     = "dlv_"
 	QuarantinedIDs  = "qrn_"
 	ObservationIDs  = "dlq_"
+	TokenIDs        = "tok_"
+	AuditIDs        = "aud_"
 )
 
 // GlobalID is the text of a global id.

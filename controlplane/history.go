@@ -64,6 +64,12 @@ func (h *History) LastAttempts(ctx context.Context, a Actor, ids []hub.DeliveryI
 	return seenAttempts(a, byID), err
 }
 
+// Authorizations gives the names of the headers that hold the credentials of
+// destinations, to which the caller has seen attempts.
+func (h *History) Authorizations(ctx context.Context, ids []hub.DestinationID) (map[hub.DestinationID]string, error) {
+	return h.DB.AuthorizationHeaders(ctx, ids)
+}
+
 func seenAttempts(a Actor, byID map[hub.DeliveryID][]hub.RecordedAttempt) map[hub.DeliveryID][]hub.RecordedAttempt {
 	for id, list := range byID {
 		if !a.Sees(list[0].Tenant) {

@@ -10,7 +10,6 @@ import (
 )
 
 func TestJudgeRun(t *testing.T) {
-	const object = "dlv_1"
 	for _, c := range []struct {
 		name   string
 		change func(*db.RunState)
@@ -29,19 +28,17 @@ func TestJudgeRun(t *testing.T) {
 		{"subscription_gone", func(st *db.RunState) { st.Subscription = nil }, false, Invalid, "its event subscription is gone"},
 		{"subscription_disabled", func(st *db.RunState) { st.Subscription.Enabled = false }, false, Invalid, "is disabled; enable it"},
 		{"subscription_not_verified", func(st *db.RunState) { st.Subscription.VerificationState = hub.VerificationFailed }, false, Invalid, "is not verified (FAILED)"},
+		{"test_event", func(st *db.RunState) { st.Event.Event.Seq = 0 }, false, Invalid, "it was a test event"},
 		{"event_gone", func(st *db.RunState) { st.Event = nil }, false, Invalid, "past its retention"},
-		{"repeated_call", func(st *db.RunState) { st.KeyObject = object }, false, "", ""},
-		{"repeated_call_while_it_waits", func(st *db.RunState) { st.KeyObject, st.Standing.State = object, hub.Waiting }, false, "", ""},
-		{"key_of_another", func(st *db.RunState) { st.KeyObject = "dlv_2" }, false, Conflict, "used for another delivery"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			st := &db.RunState{
 				Standing:     hub.Standing{State: hub.Dead},
 				Subscription: &hub.EventSubscription{Enabled: true, VerificationState: hub.VerificationActive},
-				Event:        &db.EventHead{},
+				Event:        &db.EventHead{Event: hub.Event{Seq: 1}},
 			}
 			c.change(st)
-			begin, err := judgeRun(st, object)
+			begin, err := judgeRun(st)
 			var refused UserError
 			if begin != c.begin || errors.As(err, &refused) != (c.code != "") || refused.Code != c.code || !strings.Contains(refused.Message, c.says) {
 				t.Errorf("begin %t, %q %s", begin, refused.Code, refused.Message)

@@ -29,80 +29,130 @@ type Probe struct {
 	URL       string
 	Signer    *signing.Signer
 	Timeout   time.Duration
+	Headers   []hub.Header // custom ones
+	// CredentialHeader is the name of the header that holds the credential, ""
+	// for none; Certificate is nil for none.
+	CredentialHeader string
+	Credential       secret.Secret
+	Certificate      *ProbeCertificate
+}
+
+// ProbeCertificate is a client certificate: a chain and its private key in PEM.
+type ProbeCertificate struct {
+	Chain string
+	Key   secret.Secret
+}
+
+// Verification is a subscription after a probe, and what the probe saw; nil of
+// a PULL subscription, which needs none.
+type Verification struct {
+	Subscription hub.EventSubscription
+	Probe        *hub.Attempt
 }
 
 // Verify asks a subscription's destination whether it wants events, and
-// records the answer. found is false when the actor sees no such
-// subscription. Every event stored after the return is matched by the new
-// state.
-func (s *Subscriptions) Verify(ctx context.Context, a Actor, id hub.SubscriptionID) (sub hub.EventSubscription, mistakes []UserError, err error) {
-	path := []string{"input", "id"}
-	list, err := s.ByID(ctx, a, []hub.SubscriptionID{id})
-	if err != nil {
-		return sub, nil, err
+// records the answer. Success enables what the hub itself had disabled, and
+// never what a person did. Every event stored after the return is matched by
+// the new state.
+func (s *Subscriptions) Verify(ctx context.Context, a Actor, id hub.SubscriptionID) (Verification, []UserError, error) {
+	seen, mistakes, err := s.find(ctx, a, id)
+	if err != nil || mistakes != nil {
+		return Verification{}, mistakes, err
 	}
-	if len(list) == 0 {
-		return sub, []UserError{userError(NotFound, path, "there is no such event subscription")}, nil
+	if !seen.DeletedAt.IsZero() {
+		return Verification{}, []UserError{noSubscription()}, nil
 	}
-	result := db.Verified{Probed: list[0], State: hub.VerificationActive}
-	if list[0].Kind == hub.SinkWebhook {
-		seen, mistake, err := s.probe(ctx, &list[0])
-		if err != nil || mistake != nil {
-			return sub, mistake, err
+	v := Verification{}
+	var probed hub.Destination
+	state, text := hub.VerificationActive, ""
+	if seen.Kind == hub.SinkWebhook {
+		var answer string
+		if probed, v.Probe, answer, mistakes, err = s.probe(ctx, &seen); err != nil || mistakes != nil {
+			return Verification{}, mistakes, err
 		}
-		if seen != "" {
-			result.State, result.Error = hub.VerificationFailed, seen
+		if answer != "" {
+			state, text = hub.VerificationFailed, answer
 		}
 	}
-	result.At = s.Now().UTC().Truncate(time.Microsecond)
-	result.Audit = s.auditVerified(a, result.At)
-	sub, err = s.DB.RecordVerification(ctx, result)
+	now := s.now()
+	after, err := s.DB.ChangeSubscription(ctx, db.SubscriptionChange{
+		Tenant: seen.Tenant, ID: id, Now: now, FeedID: hub.NewID(now, s.Random),
+		Decide: func(have db.Subscribed) (db.SubscriptionEdit, error) {
+			stale := have.Subscription.Version != seen.Version || have.Subscription.Destination != seen.Destination ||
+				seen.Kind == hub.SinkWebhook && have.Destination.Destination.Version != probed.Version
+			if stale {
+				return db.SubscriptionEdit{}, db.ErrChanged
+			}
+			return decideVerified(have.Subscription, state, text, now), nil
+		},
+		Audit: s.auditVerified(a, now),
+	})
 	if errors.Is(err, db.ErrChanged) {
-		return sub, []UserError{userError(Conflict, path, "the event subscription changed while it was verified; verify it again")}, nil
+		return Verification{}, []UserError{userError(Conflict, []string{"input", "id"}, "the event subscription changed while it was verified; verify it again")}, nil
 	}
-	return sub, nil, err
+	v.Subscription = after.Subscription
+	return v, nil, err
 }
 
-// probe sends the challenge. seen is "" on success and otherwise what was
+// decideVerified is what a probe makes of a subscription. The version stays: it
+// counts people's changes.
+func decideVerified(next hub.EventSubscription, state hub.VerificationState, text string, now time.Time) db.SubscriptionEdit {
+	next.VerificationState, next.VerificationError, next.UpdatedAt = state, text, now
+	revive := state == hub.VerificationActive && next.DisabledBy == hub.DisabledByAuto
+	if revive {
+		enable(&next)
+	}
+	return db.SubscriptionEdit{Subscription: &next, Restart: revive && next.Kind == hub.SinkWebhook}
+}
+
+// probe sends the challenge. answer is "" on success and otherwise what was
 // seen, in one sentence.
-func (s *Subscriptions) probe(ctx context.Context, sub *hub.EventSubscription) (seen string, mistakes []UserError, err error) {
-	dests, err := s.DB.DestinationsByID(ctx, []hub.DestinationID{sub.Destination})
+func (s *Subscriptions) probe(ctx context.Context, sub *hub.EventSubscription) (dest hub.Destination, attempt *hub.Attempt, answer string, mistakes []UserError, err error) {
+	d, err := s.DB.DestinationByID(ctx, sub.Destination)
+	if err == nil && d == nil {
+		err = fmt.Errorf("event subscription %s has no destination", sub.ID)
+	}
 	if err != nil {
-		return "", nil, err
-	}
-	if len(dests) == 0 {
-		return "", nil, fmt.Errorf("event subscription %s has no destination", sub.ID)
-	}
-	signer, err := s.signer(ctx, sub.Destination)
-	if err != nil {
-		return "", nil, err
-	}
-	if signer.Keys() == 0 {
-		return "", []UserError{userError(Unavailable, []string{"input", "id"},
-			"the hub cannot open the destination's signing secret, and sends nothing unsigned; its operator has to set STREAMING_HUB_KEK_KEYS")}, nil
+		return dest, nil, "", nil, err
 	}
 	challenge, p := s.challenge(sub)
-	p.URL, p.Signer, p.Timeout = dests[0].URL, signer, sub.Timeout
-	attempt := s.Prober.Probe(ctx, p)
-	if attempt.Failure.Class.OurFault() || ctx.Err() != nil {
-		return "", nil, fmt.Errorf("probe of event subscription %s was not made: %s", sub.ID, attempt.Failure.Detail)
+	p.URL, p.Timeout, p.Headers = d.Destination.URL, sub.Timeout, sub.Headers
+	if !s.authorize(&p, d) {
+		e := unopened()
+		e.Path = []string{"input", "id"}
+		return dest, nil, "", []UserError{e}, nil
 	}
-	return judgeProbe(challenge, &attempt), nil, nil
+	made := s.Prober.Probe(ctx, p)
+	if made.Failure.Class.OurFault() || ctx.Err() != nil {
+		return dest, nil, "", nil, fmt.Errorf("probe of event subscription %s was not made: %s", sub.ID, made.Failure.Detail)
+	}
+	return d.Destination, &made, judgeProbe(challenge, &made), nil, nil
 }
 
-// signer holds the destination's secrets that the keyring opens.
-func (s *Subscriptions) signer(ctx context.Context, id hub.DestinationID) (*signing.Signer, error) {
-	sealed, err := s.DB.SecretsOfDestination(ctx, id)
-	if err != nil {
-		return nil, err
-	}
+// authorize gives a probe what signs and authorizes it; false when a secret
+// does not open. Nothing is sent without.
+func (s *Subscriptions) authorize(p *Probe, d *db.DestinationState) bool {
 	var keys []secret.Secret
-	for _, one := range sealed {
-		if plain, err := s.Keys.Open(one.Sealed, one.Binding); err == nil {
-			keys = append(keys, plain)
+	for _, one := range d.Keys {
+		plain, err := s.Keys.Open(one.Sealed, one.Binding)
+		if err != nil {
+			return false
 		}
+		keys = append(keys, plain)
 	}
-	return signing.NewSigner(keys), nil
+	p.Signer = signing.NewSigner(keys)
+	for _, one := range d.Credentials {
+		plain, err := s.Keys.Open(one.Sealed, one.Binding)
+		if err != nil {
+			return false
+		}
+		if one.Credential.Kind.Slot() == hub.SlotCertificate {
+			p.Certificate = &ProbeCertificate{Chain: one.Credential.Certificate, Key: plain}
+			continue
+		}
+		p.CredentialHeader, p.Credential = secret.CredentialHeader(one.Credential, plain)
+	}
+	return p.Signer.Keys() > 0
 }
 
 // challenge is a synthetic event that carries 32 random bytes. It is stored
@@ -116,7 +166,7 @@ func (s *Subscriptions) challenge(sub *hub.EventSubscription) (text string, p Pr
 	body, _ := json.Marshal(map[string]string{"challenge": text}) // a plain map always encodes
 	now := s.Now().UTC()
 	event := hub.Event{
-		ID: hub.EventID{ID: hub.NewID(now, s.Random)}, Tenant: sub.Tenant, Source: "hub", CEType: "hub.verification",
+		ID: hub.EventID{ID: hub.NewID(now, s.Random)}, Tenant: sub.Tenant, Source: ownSource, CEType: "hub.verification",
 		ResourceType: "hub", EventType: "verification", SchemaVersion: "1.0.0", SchemaMajor: 1,
 		Time: now.Format(time.RFC3339Nano), ContentType: "application/json", ReceivedAt: now, Body: body,
 	}

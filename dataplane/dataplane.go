@@ -21,7 +21,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/streaming-hub/streaming-hub/access"
+	"github.com/streaming-hub/streaming-hub/dataplane/circuit"
 	"github.com/streaming-hub/streaming-hub/dataplane/dispatch"
+	"github.com/streaming-hub/streaming-hub/dataplane/health"
 	"github.com/streaming-hub/streaming-hub/dataplane/ingest"
 	"github.com/streaming-hub/streaming-hub/dataplane/observer"
 	"github.com/streaming-hub/streaming-hub/dataplane/pull"
@@ -30,6 +32,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/dataplane/upkeep"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub/address"
+	hubhealth "github.com/streaming-hub/streaming-hub/hub/health"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 	"github.com/streaming-hub/streaming-hub/hub/wire"
 )
@@ -54,13 +57,17 @@ type Config struct {
 	Workers      int
 	Lease        time.Duration
 	Unwritten    int
+	Poison       int                    // lone runs without an outcome
+	Span         hubhealth.SpanSettings // the gates of FAILURE_SPAN
+	AutoDisable  bool                   // false: verdicts are shown, nothing is switched off
 	CurveSteps   []time.Duration
 	HeaderPrefix string
 	Addresses    address.Policy
 	Keyring      *secret.Keyring
 
-	DLQRetention        time.Duration // of dead-letter observations
-	PullRate, PullBurst int           // pull requests of one tenant: per second, and at once
+	DLQRetention        time.Duration  // of dead-letter observations
+	PullRate, PullBurst int            // pull requests of one tenant: per second, and at once
+	Issuer              *access.Issuer // whose tokens let in beside ours; nil for nobody's
 
 	ShutdownTimeout time.Duration
 	Profiles        bool // serve /debug/pprof/
@@ -108,15 +115,25 @@ func Run(ctx context.Context, c Config) error {
 		Policy: c.Addresses, HeaderPrefix: c.HeaderPrefix, UserAgent: sink.UserAgent(c.Version),
 	})
 	defer webhooks.Close()
-	pool := dispatch.NewPool(dispatch.Deps{
-		Queue: queueDB, Sink: webhooks, Tenants: tenants,
-		Workers: c.Workers, Lease: c.Lease, Unwritten: c.Unwritten,
+	var pool *dispatch.Pool
+	circuits := circuit.New(circuit.Deps{
+		Store: configDB, Now: time.Now, Random: rand.Reader, Metrics: registry, Log: c.Log,
+		Moved: func(l db.Lane) { pool.Moved(l) },
+	})
+	policies := health.New(health.Deps{
+		Store: configDB, Span: c.Span, Act: c.AutoDisable, Now: time.Now, Random: rand.Reader, Metrics: registry, Log: c.Log,
+	})
+	pool = dispatch.NewPool(dispatch.Deps{
+		Queue: queueDB, Sink: webhooks, Tenants: tenants, Circuits: circuits, Health: policies,
+		Workers: c.Workers, Lease: c.Lease, Unwritten: c.Unwritten, Poison: c.Poison, MaxBody: c.Rules.MaxBodyBytes,
 		Now: time.Now, Random: rand.Reader, Token: leaseToken, Jitter: mathrand.Float64,
 		Metrics: dispatch.NewMetrics(registry), Log: c.Log,
 	})
+	registry.MustRegister(pool)
+	announcer := newAnnouncer(configDB, c.Log)
 	watcher := pull.NewWatcher(pullDB, c.Log)
 	consumer := ingest.NewConsumer(ingest.Deps{
-		Kafka: c.Kafka, Group: c.Group, Rules: c.Rules, Inbox: watcher.Inbox(inboxDB), Ledger: configDB, Tenants: tenants, Pool: ingestPool(c, pool),
+		Kafka: c.Kafka, Group: c.Group, Rules: c.Rules, Inbox: watcher.Inbox(inboxDB), Ledger: configDB, Tenants: tenants, Pool: ingestPool(c, pool, announcer),
 		BatchRecords: c.BatchRecords, Writers: ingestWriters,
 		Now: time.Now, Random: rand.Reader, Jitter: mathrand.Float64,
 		Metrics: ingest.NewMetrics(registry), Log: c.Log,
@@ -127,8 +144,10 @@ func Run(ctx context.Context, c Config) error {
 		Store: observerDB, Now: time.Now, Random: rand.Reader, Metrics: observer.NewMetrics(registry), Log: c.Log,
 	})
 	keeper := upkeep.New(configDB, registry, retention(c), c.Log)
+	lanes := &upkeep.Lanes{Store: configDB, Tenants: tenants, Now: time.Now, Random: rand.Reader, Log: c.Log}
+	lanes.Register(registry)
 	reads := pull.New(pull.Deps{
-		Store: pullDB, Subscriptions: pullDB, Tokens: access.NewTokens(pullDB), Watcher: watcher,
+		Store: pullDB, Subscriptions: pullDB, Tokens: access.NewTokens(pullDB).Trust(c.Issuer), Watcher: watcher,
 		Rate: c.PullRate, Burst: c.PullBurst, Stopping: ctx, Now: time.Now,
 		Metrics: pull.NewMetrics(registry), Log: c.Log,
 	})
@@ -144,7 +163,7 @@ func Run(ctx context.Context, c Config) error {
 	serverDone := make(chan error, 1)
 	go func() { serverDone <- server.run(serving) }()
 
-	err = work(ctx, hard, c, keeper, tenants, consumer, deadLetters, pool, watcher, configDB)
+	err = work(ctx, hard, c, keeper, tenants, consumer, deadLetters, pool, circuits, policies, lanes, announcer, watcher, configDB)
 	stopServing()
 	if serveErr := <-serverDone; err == nil {
 		err = serveErr
@@ -152,7 +171,7 @@ func Run(ctx context.Context, c Config) error {
 	return err
 }
 
-func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *snapshot.Cache, consumer *ingest.Consumer, deadLetters *observer.Observer, pool *dispatch.Pool, watcher *pull.Watcher, quarantine ingest.Quarantine) error {
+func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *snapshot.Cache, consumer *ingest.Consumer, deadLetters *observer.Observer, pool *dispatch.Pool, circuits *circuit.Board, policies *health.Board, lanes *upkeep.Lanes, announcer *announcer, watcher *pull.Watcher, configDB *db.DB) error {
 	if err := keeper.AwaitSchema(ctx); err != nil {
 		return nil // asked to stop while waiting
 	}
@@ -163,11 +182,20 @@ func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *s
 	g.Go(func() error { return watcher.Run(ctx) })
 	if c.Ingest {
 		g.Go(func() error { return consumer.Run(ctx) })
-		g.Go(func() error { return consumer.Readmit(ctx, quarantine) })
+		g.Go(func() error { return consumer.Readmit(ctx, configDB) })
 		g.Go(func() error { return deadLetters.Run(ctx) })
 	}
+	if c.Ingest && !c.Deliver {
+		g.Go(func() error { return announcer.run(ctx) })
+	}
 	if c.Deliver {
-		g.Go(func() error { return pool.Run(ctx, hard) })
+		// The boards outlive the pool, to store what its last attempts showed.
+		boards, stopBoards := context.WithCancel(context.WithoutCancel(ctx))
+		g.Go(func() error { defer stopBoards(); return pool.Run(ctx, hard) })
+		g.Go(func() error { return circuits.Run(boards) })
+		g.Go(func() error { return policies.Run(boards) })
+		g.Go(func() error { return lanes.Run(ctx) })
+		g.Go(func() error { return hearDue(ctx, configDB, pool, c.Log) })
 	}
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("data plane: %w", err)

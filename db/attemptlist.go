@@ -30,6 +30,23 @@ func (d *DB) LastAttempts(ctx context.Context, ids []hub.DeliveryID) (map[hub.De
 	return attemptsOf(rows)
 }
 
+// AuthorizationHeaders reads the names of the headers in which destinations
+// want a credential; those that want none are missing.
+func (d *DB) AuthorizationHeaders(ctx context.Context, ids []hub.DestinationID) (map[hub.DestinationID]string, error) {
+	rows, err := d.queries.AuthorizationsOfDestinations(ctx, d.pool, destinationKeys(ids))
+	if err != nil {
+		return nil, fmt.Errorf("read the credentials of %d destinations: %w", len(ids), err)
+	}
+	names := make(map[hub.DestinationID]string, len(rows))
+	for _, r := range rows {
+		names[hub.DestinationID{ID: r.DestinationID}] = "Authorization"
+		if hub.CredentialKind(r.Kind) == hub.CredentialHeader {
+			names[hub.DestinationID{ID: r.DestinationID}] = r.Name
+		}
+	}
+	return names, nil
+}
+
 func attemptsOf(rows []dbsqlc.Attempt) (map[hub.DeliveryID][]hub.RecordedAttempt, error) {
 	byDelivery := make(map[hub.DeliveryID][]hub.RecordedAttempt)
 	for i := range rows {
@@ -49,6 +66,7 @@ func attemptOf(r *dbsqlc.Attempt) (hub.RecordedAttempt, error) {
 	}
 	a := hub.RecordedAttempt{
 		Delivery: hub.DeliveryID{ID: r.DeliveryID}, Event: hub.EventID{ID: r.EventID},
+		Subscription: hub.SubscriptionID{ID: r.SubscriptionID}, Destination: hub.DestinationID{ID: r.DestinationID},
 		Tenant: hub.TenantID(r.TenantID), Run: r.Run,
 		Attempt: hub.Attempt{
 			ID: hub.AttemptID{ID: r.ID}, Number: r.Number, Started: r.StartedAt,

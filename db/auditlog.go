@@ -22,7 +22,8 @@ type AuditEntry struct {
 	Before, After any
 }
 
-// audit writes entries in the transaction of what they tell.
+// audit writes entries in the transaction of what they tell. The call that
+// changes it, if it has an idempotency key, is marked there too.
 func (d *DB) audit(ctx context.Context, tx dbsqlc.DBTX, entries ...AuditEntry) error {
 	if len(entries) == 0 {
 		return nil
@@ -46,5 +47,5 @@ func (d *DB) audit(ctx context.Context, tx dbsqlc.DBTX, entries ...AuditEntry) e
 	if err := d.queries.InsertAuditEntries(ctx, tx, p); err != nil {
 		return fmt.Errorf("write %d audit entries: %w", len(entries), err)
 	}
-	return nil
+	return d.markRan(ctx, tx)
 }

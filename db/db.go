@@ -27,13 +27,17 @@ type Config struct {
 	MaxConns int32
 	// Hot pins the planner's choices for ingest and dispatch.
 	Hot bool
+	// Walled lets each call reach only what its context says it is for (see
+	// OfTenant and OfPlatform), by row level security. It has a pool for either
+	// kind of call, of MaxConns connections each.
+	Walled bool
 	// Name shows in pg_stat_activity.
 	Name string
 }
 
 // DB is a pool of connections with the hub's statements.
 type DB struct {
-	pool    *pgxpool.Pool
+	pool    *pool
 	queries *dbsqlc.Queries
 }
 
@@ -79,11 +83,19 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		registerTypes(conn.TypeMap())
 		return nil
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, pc)
+	p := new(pool)
+	if c.Walled {
+		err = p.openWall(ctx, pc)
+		pc.MaxConns = 2 // for readiness and notifications only
+	}
+	if err == nil {
+		p.login, err = pgxpool.NewWithConfig(ctx, pc)
+	}
 	if err != nil {
+		p.Close()
 		return nil, fmt.Errorf("open the Postgres pool: %w", err)
 	}
-	return &DB{pool: pool, queries: dbsqlc.New()}, nil
+	return &DB{pool: p, queries: dbsqlc.New()}, nil
 }
 
 // Close waits for the connections that are in use and closes them.
@@ -91,7 +103,7 @@ func (d *DB) Close() { d.pool.Close() }
 
 // Ping reports whether Postgres answers.
 func (d *DB) Ping(ctx context.Context) error {
-	if err := d.pool.Ping(ctx); err != nil {
+	if err := d.pool.login.Ping(ctx); err != nil {
 		return fmt.Errorf("reach Postgres: %w", err)
 	}
 	return nil

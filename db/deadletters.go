@@ -23,6 +23,8 @@ type DeadLetterFilter struct {
 	// have no type any more.
 	EventType string
 	Reasons   []hub.DeadReason
+	// Fingerprint is that of one cause, nil for all.
+	Fingerprint []byte
 	// EndedAfter is the first moment, EndedBefore the first one that no longer
 	// belongs in.
 	EndedAfter, EndedBefore time.Time
@@ -39,8 +41,12 @@ func (f *DeadLetterFilter) ended(e *deadEnd) bool {
 
 // born judges what the birth row tells.
 func (f *DeadLetterFilter) born(b *dbsqlc.Delivery) bool {
-	return (f.Subscription.IsZero() || b.SubscriptionID == f.Subscription.ID) &&
-		(f.Destination.IsZero() || b.DestinationID == f.Destination.ID)
+	return (f.Tenant == "" || b.TenantID == string(f.Tenant)) && (f.Subscription.IsZero() || b.SubscriptionID == f.Subscription.ID)
+}
+
+// dead judges where the delivery stands.
+func (f *DeadLetterFilter) dead(s *hub.Standing) bool {
+	return s.State == hub.Dead && (f.Destination.IsZero() || s.Destination == f.Destination)
 }
 
 // deadEnd is an end in the walk, with where its delivery stands now if that is
@@ -63,7 +69,7 @@ func (d *DB) DeadLetterPage(ctx context.Context, f DeadLetterFilter, before hub.
 		// Any number of the newest ends may be of redelivered ones.
 		const narrow = true
 		found, err := walkDown(before, limit, narrow, deadEndID, func(before hub.ID, chunk int) ([]deadEnd, error) {
-			return d.deadEnds(ctx, tx, f.Tenant, before, lowest, chunk)
+			return d.deadEnds(ctx, tx, &f, before, lowest, chunk)
 		}, func(chunk []deadEnd) ([]bool, error) {
 			return d.stillDead(ctx, tx, &f, chunk)
 		})
@@ -84,21 +90,30 @@ func (d *DB) DeadLetterPage(ctx context.Context, f DeadLetterFilter, before hub.
 	return page, nil
 }
 
-func (d *DB) deadEnds(ctx context.Context, tx pgx.Tx, tenant hub.TenantID, before, lowest hub.ID, chunk int) ([]deadEnd, error) {
-	if tenant == "" {
-		rows, err := d.queries.DeadEnds(ctx, tx, dbsqlc.DeadEndsParams{Before: before, Lowest: lowest, Page: int32(chunk)})
-		ends := make([]deadEnd, len(rows))
-		for i := range rows {
-			ends[i].DeadEndsRow = rows[i]
+func (d *DB) deadEnds(ctx context.Context, tx pgx.Tx, f *DeadLetterFilter, before, lowest hub.ID, chunk int) (ends []deadEnd, err error) {
+	switch {
+	case f.Fingerprint != nil:
+		var rows []dbsqlc.DeadEndsOfCauseRow
+		rows, err = d.queries.DeadEndsOfCause(ctx, tx, dbsqlc.DeadEndsOfCauseParams{
+			Fingerprint: f.Fingerprint, Before: before, Lowest: lowest, Page: int32(chunk),
+		})
+		for _, r := range rows {
+			ends = append(ends, deadEnd{DeadEndsRow: dbsqlc.DeadEndsRow(r)})
 		}
-		return ends, err
-	}
-	rows, err := d.queries.DeadEndsOfTenant(ctx, tx, dbsqlc.DeadEndsOfTenantParams{
-		TenantID: string(tenant), Before: before, Lowest: lowest, Page: int32(chunk),
-	})
-	ends := make([]deadEnd, len(rows))
-	for i := range rows {
-		ends[i].DeadEndsRow = dbsqlc.DeadEndsRow(rows[i])
+	case f.Tenant != "":
+		var rows []dbsqlc.DeadEndsOfTenantRow
+		rows, err = d.queries.DeadEndsOfTenant(ctx, tx, dbsqlc.DeadEndsOfTenantParams{
+			TenantID: string(f.Tenant), Before: before, Lowest: lowest, Page: int32(chunk),
+		})
+		for _, r := range rows {
+			ends = append(ends, deadEnd{DeadEndsRow: dbsqlc.DeadEndsRow(r)})
+		}
+	default:
+		var rows []dbsqlc.DeadEndsRow
+		rows, err = d.queries.DeadEnds(ctx, tx, dbsqlc.DeadEndsParams{Before: before, Lowest: lowest, Page: int32(chunk)})
+		for _, r := range rows {
+			ends = append(ends, deadEnd{DeadEndsRow: r})
+		}
 	}
 	return ends, err
 }
@@ -130,7 +145,7 @@ func (d *DB) stillDead(ctx context.Context, tx pgx.Tx, f *DeadLetterFilter, chun
 	if err != nil {
 		return nil, err
 	}
-	list = slices.DeleteFunc(list, func(s hub.Standing) bool { return s.State != hub.Dead })
+	list = slices.DeleteFunc(list, func(s hub.Standing) bool { return !f.dead(&s) })
 	if list, err = d.ofEventType(ctx, tx, f.EventType, list); err != nil {
 		return nil, err
 	}

@@ -23,9 +23,13 @@ const (
 type DeliveryFilter struct {
 	Tenant       hub.TenantID
 	Subscription hub.SubscriptionID
+	Destination  hub.DestinationID
 	Event        hub.EventID
 	States       []hub.State
 }
+
+// narrow reports whether few of the rows that are walked may pass.
+func (f *DeliveryFilter) narrow() bool { return len(f.States) > 0 || !f.Destination.IsZero() }
 
 // ByEnd reports whether the list is walked by the ends of deliveries, the
 // latest end first, instead of by their birth. So it is when only dead or
@@ -40,6 +44,7 @@ func (f *DeliveryFilter) ByEnd() bool {
 func (f *DeliveryFilter) passes(s *hub.Standing) bool {
 	return (f.Tenant == "" || s.Tenant == f.Tenant) &&
 		(f.Subscription.IsZero() || s.Subscription == f.Subscription) &&
+		(f.Destination.IsZero() || s.Destination == f.Destination) &&
 		(f.Event.IsZero() || s.Event == f.Event) &&
 		(len(f.States) == 0 || slices.Contains(f.States, s.State))
 }
@@ -60,6 +65,9 @@ type DeliveryPage struct {
 // short while More is true.
 func (d *DB) DeliveryPage(ctx context.Context, f DeliveryFilter, before hub.ID, limit int) (page DeliveryPage, err error) {
 	err = pgx.BeginTxFunc(ctx, d.pool, snapshotRead, func(tx pgx.Tx) error {
+		if err := d.ofOneTenant(ctx, tx, &f); err != nil {
+			return err
+		}
 		if err := d.walk(ctx, tx, &f, before, limit, &page); err != nil {
 			return err
 		}
@@ -72,9 +80,22 @@ func (d *DB) DeliveryPage(ctx context.Context, f DeliveryFilter, before hub.ID, 
 	return page, nil
 }
 
+// ofOneTenant adds to a filter by destination the destination's tenant, so that
+// the walk is through that tenant's deliveries only.
+func (d *DB) ofOneTenant(ctx context.Context, tx pgx.Tx, f *DeliveryFilter) error {
+	if f.Tenant != "" || f.Destination.IsZero() {
+		return nil
+	}
+	rows, err := d.queries.DestinationsByID(ctx, tx, []hub.ID{f.Destination.ID})
+	if len(rows) > 0 {
+		f.Tenant = hub.TenantID(rows[0].TenantID)
+	}
+	return err
+}
+
 func (d *DB) walk(ctx context.Context, tx pgx.Tx, f *DeliveryFilter, before hub.ID, limit int, page *DeliveryPage) error {
 	chunk := limit + 1 // one more shows whether there is more
-	if len(f.States) > 0 {
+	if f.narrow() {
 		chunk = max(chunk, walkChunk)
 	}
 	page.End = before

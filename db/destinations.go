@@ -4,46 +4,114 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/streaming-hub/streaming-hub/db/internal/dbsqlc"
 	"github.com/streaming-hub/streaming-hub/hub"
-	"github.com/streaming-hub/streaming-hub/hub/secret"
 )
 
 // DestinationsByID reads destinations; those that do not exist are missing.
 func (d *DB) DestinationsByID(ctx context.Context, ids []hub.DestinationID) ([]hub.Destination, error) {
-	keys := make([]hub.ID, len(ids))
-	for i, id := range ids {
-		keys[i] = id.ID
-	}
-	rows, err := d.queries.DestinationsByID(ctx, d.pool, keys)
+	rows, err := d.queries.DestinationsByID(ctx, d.pool, destinationKeys(ids))
 	if err != nil {
 		return nil, fmt.Errorf("read %d destinations: %w", len(ids), err)
 	}
+	return destinationsOf(rows), nil
+}
+
+// DestinationFilter narrows a list of destinations; all conditions that are
+// set must hold.
+type DestinationFilter struct {
+	Tenant hub.TenantID
+	Kind   hub.SinkKind
+	URL    string // canonical
+}
+
+// DestinationPage reads up to limit destinations with smaller ids than before,
+// the newest first.
+func (d *DB) DestinationPage(ctx context.Context, f DestinationFilter, before hub.ID, limit int) ([]hub.Destination, error) {
+	var rows []dbsqlc.Destination
+	var err error
+	if f.Tenant == "" {
+		rows, err = d.queries.DestinationPage(ctx, d.pool, dbsqlc.DestinationPageParams{
+			Before: before, Kind: string(f.Kind), Url: f.URL, Page: int32(limit),
+		})
+	} else {
+		rows, err = d.queries.DestinationPageOfTenant(ctx, d.pool, dbsqlc.DestinationPageOfTenantParams{
+			TenantID: string(f.Tenant), Before: before, Kind: string(f.Kind), Url: f.URL, Page: int32(limit),
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list destinations: %w", err)
+	}
+	return destinationsOf(rows), nil
+}
+
+// EnableRequest asks for a destination that FAILURE_RATE switched off.
+type EnableRequest struct {
+	Tenant      hub.TenantID
+	Destination hub.DestinationID
+	Now         time.Time
+	// Audit makes the audit log's entry; was is DISABLED or FROZEN.
+	Audit func(was string) AuditEntry
+}
+
+// EnableDestination lets a destination begin anew whom FAILURE_RATE switched
+// off; one that is active stays as it is, counters and all. It is ErrChanged
+// when the tenant has no such destination.
+func (d *DB) EnableDestination(ctx context.Context, r EnableRequest) (dest hub.Destination, err error) {
+	err = d.changeTenant(ctx, string(r.Tenant), func(tx pgx.Tx) error {
+		state, err := d.destinationState(ctx, tx, r.Destination)
+		if err != nil {
+			return err
+		}
+		if dest = state.Destination; dest.Tenant != r.Tenant {
+			return ErrChanged
+		}
+		was, err := d.queries.RateStateOf(ctx, tx, r.Destination.ID)
+		if err != nil {
+			return err
+		}
+		if len(was) == 0 || was[0] == "ACTIVE" {
+			return errUnchanged
+		}
+		if err := d.restartDestination(ctx, tx, r.Tenant, r.Destination, r.Now); err != nil {
+			return err
+		}
+		subs, err := d.queries.SubscriptionsOfDestination(ctx, tx, r.Destination.ID)
+		if err != nil {
+			return err
+		}
+		var chores []chore
+		for i := range subs {
+			chores = append(chores, chore{hub.SubscriptionID{ID: subs[i].ID}, r.Destination})
+		}
+		if err := d.addChores(ctx, tx, r.Tenant, chores); err != nil {
+			return err
+		}
+		return d.audit(ctx, tx, r.Audit(was[0]))
+	})
+	if err != nil {
+		return dest, fmt.Errorf("enable destination %s: %w", r.Destination, err)
+	}
+	return dest, nil
+}
+
+// restartDestination lets a destination begin anew after somebody enabled it,
+// or a subscription of it that the hub had disabled: what FAILURE_RATE counted
+// is forgotten if it had switched the destination off.
+func (d *DB) restartDestination(ctx context.Context, tx pgx.Tx, _ hub.TenantID, id hub.DestinationID, now time.Time) error {
+	return d.queries.RestartRate(ctx, tx, dbsqlc.RestartRateParams{DestinationID: id.ID, Now: now})
+}
+
+func destinationsOf(rows []dbsqlc.Destination) []hub.Destination {
 	list := make([]hub.Destination, len(rows))
 	for i := range rows {
 		list[i] = destinationOf(rows[i])
 	}
-	return list, nil
-}
-
-// SecretsOfDestination reads the sealed secrets that sign now, newest first.
-func (d *DB) SecretsOfDestination(ctx context.Context, id hub.DestinationID) ([]SealedSecret, error) {
-	rows, err := d.queries.SecretsOfDestination(ctx, d.pool, id.ID)
-	if err != nil {
-		return nil, fmt.Errorf("read the secrets of destination %s: %w", id, err)
-	}
-	list := make([]SealedSecret, len(rows))
-	for i, r := range rows {
-		list[i] = SealedSecret{
-			Sealed:  secret.Sealed{KeyID: r.KeyID, WrappedKey: r.WrappedKey, Ciphertext: r.Ciphertext},
-			Binding: secret.Binding{Tenant: hub.TenantID(r.TenantID), Row: r.ID, Version: r.Version},
-		}
-		if r.NotAfter != nil {
-			list[i].NotAfter = *r.NotAfter
-		}
-	}
-	return list, nil
+	return list
 }
 
 func destinationOf(r dbsqlc.Destination) hub.Destination {
@@ -61,4 +129,11 @@ func destinationOf(r dbsqlc.Destination) hub.Destination {
 		d.FailurePolicy = hub.FailurePolicy{} // as dispatch takes it: FAILURE_SPAN
 	}
 	return d
+}
+
+func numberOrNull(n int32) *int32 {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }

@@ -25,6 +25,7 @@ type FeedItem struct {
 	DeadReason   hub.DeadReason
 	Status       int32
 	ErrorClass   hub.ErrorClass
+	Fingerprint  []byte // of what it died of; nil unless State is Dead
 	EventType    string
 	Source       string
 	// StartedMicros and NextMicros are Unix microseconds; NextMicros is 0
@@ -37,8 +38,19 @@ type FeedItem struct {
 	Notice *hub.Notice
 }
 
-// Started is when the attempt began.
+// Started is when the attempt began; without an attempt, when the delivery
+// ended.
 func (i *FeedItem) Started() time.Time { return time.UnixMicro(i.StartedMicros).UTC() }
+
+// Ended is when the attempt, or without one the delivery, ended.
+func (i *FeedItem) Ended() time.Time {
+	return i.Started().Add(time.Duration(i.TotalMicros) * time.Microsecond)
+}
+
+// Attempted reports whether the outcome is that of an attempt. A delivery that
+// ended while it waited has none: Attempt is zero, and Number is how many there
+// were before.
+func (i *FeedItem) Attempted() bool { return !i.Attempt.IsZero() }
 
 // feedLine is the stored form. IDs are the five ids after one another in
 // base64: delivery, event, subscription, destination, attempt.
@@ -50,6 +62,7 @@ type feedLine struct {
 	DeadReason    hub.DeadReason `json:"d"`
 	Status        int32          `json:"h"`
 	ErrorClass    hub.ErrorClass `json:"e"`
+	Fingerprint   []byte         `json:"f"`
 	EventType     string         `json:"k"`
 	Source        string         `json:"o"`
 	StartedMicros int64          `json:"a"`
@@ -89,6 +102,11 @@ func (i *FeedItem) appendTo(b []byte) []byte {
 	if i.ErrorClass != "" {
 		b = append(b, `,"e":`...)
 		b = appendJSONText(b, string(i.ErrorClass))
+	}
+	if len(i.Fingerprint) > 0 {
+		b = append(b, `,"f":"`...)
+		b = base64.StdEncoding.AppendEncode(b, i.Fingerprint)
+		b = append(b, '"')
 	}
 	b = append(b, `,"k":`...)
 	b = appendJSONText(b, i.EventType)
@@ -167,7 +185,7 @@ func parseFeedLine(line []byte) (FeedItem, error) {
 		Delivery: hub.DeliveryID{ID: id(0)}, Event: hub.EventID{ID: id(1)},
 		Subscription: hub.SubscriptionID{ID: id(2)}, Destination: hub.DestinationID{ID: id(3)},
 		Attempt: hub.AttemptID{ID: id(4)}, Tenant: l.Tenant, Number: l.Number, State: l.State,
-		DeadReason: l.DeadReason, Status: l.Status, ErrorClass: l.ErrorClass,
+		DeadReason: l.DeadReason, Status: l.Status, ErrorClass: l.ErrorClass, Fingerprint: l.Fingerprint,
 		EventType: l.EventType, Source: l.Source,
 		StartedMicros: l.StartedMicros, NextMicros: l.NextMicros, TotalMicros: l.TotalMicros,
 	}, nil

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/streaming-hub/streaming-hub/db/internal/dbsqlc"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -68,18 +66,5 @@ func (d *DB) FeedHas(ctx context.Context, p FeedPlace) (bool, error) {
 // notification of new outcomes, on a connection of its own. It returns when
 // the connection is lost or the context ends; the caller tries again.
 func (d *DB) ListenOutcomes(ctx context.Context, wake func()) error {
-	conn, err := pgx.ConnectConfig(ctx, d.pool.Config().ConnConfig)
-	if err != nil {
-		return fmt.Errorf("listen for outcomes: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, "LISTEN hub_outcomes"); err != nil {
-		return fmt.Errorf("listen for outcomes: %w", err)
-	}
-	for {
-		wake()
-		if _, err := conn.WaitForNotification(ctx); err != nil {
-			return fmt.Errorf("listen for outcomes: %w", err)
-		}
-	}
+	return d.listen(ctx, "hub_outcomes", wake)
 }

@@ -77,6 +77,10 @@ type NewDelivery struct {
 	Delivery   hub.Delivery
 	DueIn      time.Duration
 	LeaseToken int64
+	// Last: the first attempt is the last, its policy has one only.
+	Last bool
+	// Limited: the destination has limits that replicas share. Not stored.
+	Limited bool
 }
 
 // QuarantinedRecord is a record that the hub could not accept.
@@ -274,14 +278,14 @@ func deliveryParams(w IngestWrites) dbsqlc.InsertDeliveriesParams {
 		ReceivedAt: w.ReceivedAt, Lease: interval(w.Lease),
 		Ids: make([]hub.ID, n), TenantIds: make([]string, n), EventIds: make([]hub.ID, n),
 		SubscriptionIds: make([]hub.ID, n), DestinationIds: make([]hub.ID, n),
-		BodyBytes: make([]int32, n), LeaseTokens: make([]int64, n), DueInUs: make([]int64, n),
+		BodyBytes: make([]int32, n), LeaseTokens: make([]int64, n), DueInUs: make([]int64, n), Lasts: make([]bool, n),
 	}
 	for i := range w.Deliveries {
 		d := &w.Deliveries[i].Delivery
 		p.Ids[i], p.TenantIds[i], p.EventIds[i] = d.ID.ID, string(d.Tenant), d.Event.ID
 		p.SubscriptionIds[i], p.DestinationIds[i] = d.Subscription.ID, d.Destination.ID
 		p.BodyBytes[i], p.LeaseTokens[i] = d.BodyBytes, w.Deliveries[i].LeaseToken
-		p.DueInUs[i] = w.Deliveries[i].DueIn.Microseconds()
+		p.DueInUs[i], p.Lasts[i] = w.Deliveries[i].DueIn.Microseconds(), w.Deliveries[i].Last
 	}
 	return p
 }

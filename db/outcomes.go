@@ -96,6 +96,7 @@ func (d *DB) moveOn(ctx context.Context, conn *pgx.Conn, outcomes []hub.Outcome)
 		again.Numbers = append(again.Numbers, o.Attempt.Number)
 		again.RunAttempts = append(again.RunAttempts, o.Delivery.RunAttempts+counted(o))
 		again.StartedAts = append(again.StartedAts, o.Attempt.Started)
+		again.LastAts = append(again.LastAts, o.Decision.LastAt)
 	}
 	held := make(map[fence]bool, len(outcomes))
 	read := func(rows pgx.Rows) error {
@@ -152,7 +153,9 @@ func (d *DB) writeHistory(ctx context.Context, conn *pgx.Conn, feedID hub.ID, ou
 		}
 		item := feedItemOf(o)
 		feed = item.appendTo(feed)
-		addAttempt(&a, o, detail)
+		if o.Attempt.Number > 0 {
+			addAttempt(&a, o, detail)
+		}
 		if o.Decision.State == hub.Dead {
 			dead.Ids = append(dead.Ids, o.Attempt.ID.ID)
 			dead.TenantIds = append(dead.TenantIds, string(o.Delivery.Tenant))
@@ -160,6 +163,7 @@ func (d *DB) writeHistory(ctx context.Context, conn *pgx.Conn, feedID hub.ID, ou
 			dead.Runs = append(dead.Runs, o.Delivery.Run)
 			dead.DeadReasons = append(dead.DeadReasons, string(o.Decision.DeadReason))
 			dead.LastErrors = append(dead.LastErrors, o.Attempt.Failure.Detail)
+			dead.Fingerprints = append(dead.Fingerprints, o.Decision.Fingerprint)
 		}
 	}
 	var batch pgx.Batch
@@ -168,6 +172,8 @@ func (d *DB) writeHistory(ctx context.Context, conn *pgx.Conn, feedID hub.ID, ou
 		if err := d.queries.InsertAttempts(ctx, line, a); err != nil {
 			return err
 		}
+	}
+	if len(feed) > 0 {
 		if err := d.queries.InsertFeed(ctx, line, dbsqlc.InsertFeedParams{ID: feedID, Items: feed}); err != nil {
 			return err
 		}
@@ -219,6 +225,12 @@ func feedItemOf(o *hub.Outcome) FeedItem {
 	}
 	if o.Decision.State == hub.Waiting {
 		item.NextMicros = o.Decision.NextAt.UnixMicro()
+	}
+	if o.Decision.State == hub.Dead {
+		item.Fingerprint = o.Decision.Fingerprint
+	}
+	if o.Attempt.Number == 0 {
+		item.Attempt, item.Number = hub.AttemptID{}, o.Delivery.Attempts
 	}
 	return item
 }

@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -15,6 +16,11 @@ import (
 type Lane struct {
 	Tenant      hub.TenantID
 	Destination hub.DestinationID
+}
+
+// Compare orders lanes as the queue walks them.
+func (l Lane) Compare(other Lane) int {
+	return cmp.Or(cmp.Compare(l.Tenant, other.Tenant), bytes.Compare(l.Destination.ID[:], other.Destination.ID[:]))
 }
 
 // LaneHead is a lane with the time until its earliest delivery is due: zero or
@@ -56,39 +62,79 @@ type LaneQuota struct {
 type Claim struct {
 	Delivery   hub.Delivery
 	LeaseToken int64
-	// Reclaims counts the leases that ended without a recorded outcome.
+	// Reclaims is 0 until a lease of the delivery ended without a recorded
+	// outcome, then 1 and from there on the number of lone runs that ended so,
+	// plus 1. An outcome makes it 0 again.
 	Reclaims int16
 }
 
 // ClaimLanes leases due deliveries of the lanes for the given time by the
 // database clock. Rows that another process is claiming are left to it.
 func (d *DB) ClaimLanes(ctx context.Context, quotas []LaneQuota, lease time.Duration) ([]Claim, error) {
+	rows, err := d.queries.ClaimLanes(ctx, d.pool, claimParams(quotas, lease))
+	if err != nil {
+		return nil, fmt.Errorf("claim deliveries of %d lanes: %w", len(quotas), err)
+	}
+	return claimsOf(rows), nil
+}
+
+// ClaimLast is ClaimLanes for deliveries whose next attempt is the last: they
+// run behind an open circuit.
+func (d *DB) ClaimLast(ctx context.Context, quotas []LaneQuota, lease time.Duration) ([]Claim, error) {
+	rows, err := d.queries.ClaimLast(ctx, d.pool, dbsqlc.ClaimLastParams(claimParams(quotas, lease)))
+	if err != nil {
+		return nil, fmt.Errorf("claim last attempts of %d lanes: %w", len(quotas), err)
+	}
+	same := make([]dbsqlc.ClaimLanesRow, len(rows))
+	for i, r := range rows {
+		same[i] = dbsqlc.ClaimLanesRow(r)
+	}
+	return claimsOf(same), nil
+}
+
+func claimParams(quotas []LaneQuota, lease time.Duration) dbsqlc.ClaimLanesParams {
 	p := dbsqlc.ClaimLanesParams{Lease: interval(lease)}
 	for _, q := range quotas {
 		p.TenantIds = append(p.TenantIds, string(q.Tenant))
 		p.DestinationIds = append(p.DestinationIds, q.Destination.ID)
 		p.Quotas = append(p.Quotas, int64(q.Quota))
 	}
-	rows, err := d.queries.ClaimLanes(ctx, d.pool, p)
-	if err != nil {
-		return nil, fmt.Errorf("claim deliveries of %d lanes: %w", len(quotas), err)
-	}
+	return p
+}
+
+func claimsOf(rows []dbsqlc.ClaimLanesRow) []Claim {
 	claims := make([]Claim, len(rows))
-	for i, r := range rows {
+	for i := range rows {
+		r := &rows[i]
 		claims[i] = Claim{
 			Delivery: hub.Delivery{
 				ID: hub.DeliveryID{ID: r.ID}, Event: hub.EventID{ID: r.EventID}, Tenant: hub.TenantID(r.TenantID),
 				Subscription: hub.SubscriptionID{ID: r.SubscriptionID}, Destination: hub.DestinationID{ID: r.DestinationID},
 				Run: r.Run, Attempts: r.Attempts, RunAttempts: r.RunAttempts,
-				ReceivedAt: r.ReceivedAt, DueAt: r.DueAt, BodyBytes: r.BodyBytes,
+				ReceivedAt: r.ReceivedAt, DueAt: r.DueAt, Test: r.Test, BodyBytes: r.BodyBytes,
 			},
 			LeaseToken: *r.LeaseToken, Reclaims: r.Reclaims,
 		}
 		if r.FirstFailedAt != nil {
 			claims[i].Delivery.FirstFailedAt = *r.FirstFailedAt
 		}
+		if r.LastAt != nil {
+			claims[i].Delivery.LastAt = *r.LastAt
+		}
 	}
-	return claims, nil
+	return claims
+}
+
+// BeginAlone gives a claim that runs alone a fresh lease and notes that the
+// run begins. It is false when the claim was lost.
+func (d *DB) BeginAlone(ctx context.Context, c Claim, lease time.Duration) (bool, error) {
+	n, err := d.queries.BeginAlone(ctx, d.pool, dbsqlc.BeginAloneParams{
+		Lease: interval(lease), ID: c.Delivery.ID.ID, LeaseToken: c.LeaseToken,
+	})
+	if err != nil {
+		return false, fmt.Errorf("begin the lone run of delivery %s: %w", c.Delivery.ID, err)
+	}
+	return n == 1, nil
 }
 
 // Events loads events by id, in no order; those that retention has dropped
@@ -126,18 +172,43 @@ func (d *DB) Events(ctx context.Context, ids []hub.ID) ([]hub.Event, error) {
 	return events, nil
 }
 
-// ReleaseLeases gives claimed deliveries back without an attempt, due again
-// after putOff; zero keeps their due time. Leases already lost stay lost.
-func (d *DB) ReleaseLeases(ctx context.Context, claims []Claim, putOff time.Duration) error {
-	p := dbsqlc.ReleaseLeasesParams{PutOff: interval(putOff)}
-	for _, c := range claims {
-		p.Ids = append(p.Ids, c.Delivery.ID.ID)
-		p.LeaseTokens = append(p.LeaseTokens, c.LeaseToken)
+// Release gives a claim back without an attempt. The zero value of the other
+// fields leaves the delivery due as it was.
+type Release struct {
+	Claim  Claim
+	PutOff time.Duration // due again after it
+	Hold   bool          // kept back until its subscription returns
+	To     hub.DestinationID
+}
+
+// ReleaseLeases gives claims back. Leases already lost stay lost.
+func (d *DB) ReleaseLeases(ctx context.Context, releases []Release) error {
+	var p dbsqlc.ReleaseLeasesParams
+	for i := range releases {
+		r := &releases[i]
+		to := r.To
+		if to.IsZero() {
+			to = r.Claim.Delivery.Destination
+		}
+		p.Ids = append(p.Ids, r.Claim.Delivery.ID.ID)
+		p.LeaseTokens = append(p.LeaseTokens, r.Claim.LeaseToken)
+		p.PutOffUs = append(p.PutOffUs, r.PutOff.Microseconds())
+		p.Holds = append(p.Holds, r.Hold)
+		p.DestinationIds = append(p.DestinationIds, to.ID)
 	}
 	if err := d.queries.ReleaseLeases(ctx, d.pool, p); err != nil {
-		return fmt.Errorf("release the leases of %d deliveries: %w", len(claims), err)
+		return fmt.Errorf("release the leases of %d deliveries: %w", len(releases), err)
 	}
 	return nil
+}
+
+// SubscriptionExists reports whether a subscription is there and not deleted.
+func (d *DB) SubscriptionExists(ctx context.Context, id hub.SubscriptionID) (bool, error) {
+	exists, err := d.queries.SubscriptionExists(ctx, d.pool, id.ID)
+	if err != nil {
+		return false, fmt.Errorf("look up event subscription %s: %w", id, err)
+	}
+	return exists, nil
 }
 
 // OldestDue is how long the longest-waiting due delivery has waited without a

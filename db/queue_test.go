@@ -227,18 +227,18 @@ func TestReleaseLeases(t *testing.T) {
 
 	stale := claims[0]
 	stale.LeaseToken++
-	if err := l.db.ReleaseLeases(t.Context(), []db.Claim{stale}, time.Hour); err != nil {
+	if err := l.db.ReleaseLeases(t.Context(), []db.Release{{Claim: stale, PutOff: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	l.wantCount("leases after a release with a stale token", 2,
 		"SELECT count(*) FROM delivery_queue WHERE lease_token IS NOT NULL AND due_at < now()")
 
-	if err := l.db.ReleaseLeases(t.Context(), claims[:1], 0); err != nil {
+	if err := l.db.ReleaseLeases(t.Context(), []db.Release{{Claim: claims[0]}}); err != nil {
 		t.Fatal(err)
 	}
 	l.wantCount("released that kept their due time", 1, `SELECT count(*) FROM delivery_queue
 		WHERE id = $1 AND lease_token IS NULL AND leased_until IS NULL AND due_at < now() - interval '50 s'`, text(claims[0].Delivery.ID))
-	if err := l.db.ReleaseLeases(t.Context(), claims[1:], time.Hour); err != nil {
+	if err := l.db.ReleaseLeases(t.Context(), []db.Release{{Claim: claims[1], PutOff: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	l.wantCount("released that were put off", 1, `SELECT count(*) FROM delivery_queue

@@ -15,16 +15,11 @@ import (
 type RunRequest struct {
 	Delivery hub.DeliveryID
 	Tenant   hub.TenantID // of the delivery
-	Actor    hub.TokenID
 	// Action and Object are those of the audit log's entries for runs of this
 	// delivery, by which earlier requests are found.
 	Action, Object string
-	// Key is the caller's idempotency key, "" for none. It is the actor's own
-	// within the tenant, and is remembered in the audit log, as idempotencyKey
-	// in the entry's After; uses before KeyFrom are forgotten.
-	Key     string
-	KeyFrom time.Time
-	// ClickFrom is since when another request counts as one with this one.
+	// ClickFrom is since when another request counts as one with this one; zero
+	// when none does.
 	ClickFrom time.Time
 	// Judge decides under the delivery's lock whether the run begins. Its error
 	// ends the transaction and is returned inside the result's error.
@@ -38,8 +33,6 @@ type RunState struct {
 	Standing     hub.Standing
 	Subscription *hub.EventSubscription // nil when it is gone
 	Event        *EventHead             // nil when it is not stored any more
-	// KeyObject is what the key was used for already, "" for nothing.
-	KeyObject string
 	// JustBegun says that a run was begun since ClickFrom.
 	JustBegun bool
 }
@@ -69,6 +62,9 @@ func (d *DB) BeginRun(ctx context.Context, r RunRequest) (now hub.Standing, err 
 		if err == nil && n == 0 {
 			err = ErrChanged
 		}
+		if err == nil {
+			err = d.queries.NotifyDue(ctx, tx)
+		}
 		if err != nil {
 			return err
 		}
@@ -85,16 +81,9 @@ func (d *DB) BeginRun(ctx context.Context, r RunRequest) (now hub.Standing, err 
 	return now, nil
 }
 
-// runState locks the delivery and reads what a run of it depends on. The key's
-// lock comes first in every transaction, then that of one delivery: no two can
-// wait for each other in a circle.
+// runState locks the delivery and reads what a run of it depends on.
 func (d *DB) runState(ctx context.Context, tx pgx.Tx, r *RunRequest) (birth dbsqlc.Delivery, st *RunState, err error) {
 	st = &RunState{}
-	if r.Key != "" {
-		if err := d.queries.LockKey(ctx, tx, r.Actor.String()+" "+r.Key); err != nil {
-			return birth, nil, err
-		}
-	}
 	locked, err := d.queries.LockDelivery(ctx, tx, r.Delivery.ID)
 	if err != nil {
 		return birth, nil, err
@@ -134,14 +123,8 @@ func (d *DB) runState(ctx context.Context, tx pgx.Tx, r *RunRequest) (birth dbsq
 
 // earlierRuns reads in the audit log what this request repeats.
 func (d *DB) earlierRuns(ctx context.Context, tx pgx.Tx, r *RunRequest, st *RunState) error {
-	if r.Key != "" {
-		used, err := d.queries.ActionByKey(ctx, tx, dbsqlc.ActionByKeyParams{
-			TenantID: string(r.Tenant), Since: hub.FloorID(r.KeyFrom), ActorID: r.Actor.ID, Action: r.Action, Key: r.Key,
-		})
-		if err == nil && len(used) > 0 {
-			st.KeyObject = used[0]
-		}
-		return err
+	if r.ClickFrom.IsZero() {
+		return nil
 	}
 	n, err := d.queries.ActionOn(ctx, tx, dbsqlc.ActionOnParams{
 		TenantID: string(r.Tenant), Since: hub.FloorID(r.ClickFrom), Action: r.Action, Object: r.Object,

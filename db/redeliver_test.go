@@ -30,7 +30,7 @@ func (l *lab) owed(tenant string) (db.Lane, hub.Delivery) {
 // runOf asks for a run of a settled delivery.
 func runOf(d *hub.Delivery) db.RunRequest {
 	return db.RunRequest{
-		Delivery: d.ID, Tenant: d.Tenant, Action: "redeliver", Object: "dlv", KeyFrom: time.Now(), ClickFrom: time.Now(),
+		Delivery: d.ID, Tenant: d.Tenant, Action: "redeliver", Object: "dlv", ClickFrom: time.Now(),
 		Judge: func(st *db.RunState) (bool, error) {
 			return st.Standing.State.Settled() && st.Subscription != nil && st.Event != nil, nil
 		},

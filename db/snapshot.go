@@ -3,12 +3,10 @@ package db
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/streaming-hub/streaming-hub/hub"
-	"github.com/streaming-hub/streaming-hub/hub/secret"
 )
 
 // TenantConfig is everything that ingest and dispatch need to know of a
@@ -21,17 +19,11 @@ type TenantConfig struct {
 }
 
 // DestinationConfig is a destination with its sealed signing secrets, newest
-// first.
+// first, and credentials.
 type DestinationConfig struct {
 	Destination hub.Destination
 	Secrets     []SealedSecret
-}
-
-// SealedSecret is a signing secret as it rests in the database.
-type SealedSecret struct {
-	Sealed   secret.Sealed
-	Binding  secret.Binding
-	NotAfter time.Time // zero for the current one
+	Credentials []SealedCredential
 }
 
 // ConfigVersions reads the current configuration version of tenants. Tenants
@@ -90,17 +82,20 @@ func (d *DB) addDestinations(ctx context.Context, tx pgx.Tx, names []string, con
 	if err != nil {
 		return err
 	}
-	for _, r := range secrets {
-		c, id := configs[hub.TenantID(r.TenantID)], hub.DestinationID{ID: r.DestinationID}
+	for i := range secrets {
+		c, id := configs[hub.TenantID(secrets[i].TenantID)], hub.DestinationID{ID: secrets[i].DestinationID}
 		dest := c.Destinations[id]
-		s := SealedSecret{
-			Sealed:  secret.Sealed{KeyID: r.KeyID, WrappedKey: r.WrappedKey, Ciphertext: r.Ciphertext},
-			Binding: secret.Binding{Tenant: c.Tenant, Row: r.ID, Version: r.Version},
-		}
-		if r.NotAfter != nil {
-			s.NotAfter = *r.NotAfter
-		}
-		dest.Secrets = append(dest.Secrets, s)
+		dest.Secrets = append(dest.Secrets, sealedSecretOf(&secrets[i]))
+		c.Destinations[id] = dest
+	}
+	credentials, err := d.queries.CredentialsOfTenants(ctx, tx, names)
+	if err != nil {
+		return err
+	}
+	for i := range credentials {
+		c, id := configs[hub.TenantID(credentials[i].TenantID)], hub.DestinationID{ID: credentials[i].DestinationID}
+		dest := c.Destinations[id]
+		dest.Credentials = append(dest.Credentials, sealedCredentialOf(&credentials[i]))
 		c.Destinations[id] = dest
 	}
 	return nil

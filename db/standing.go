@@ -53,16 +53,16 @@ func standingOf(b *dbsqlc.Delivery, q *dbsqlc.QueuedByIDRow, end dbsqlc.LastEnds
 		Subscription: hub.SubscriptionID{ID: b.SubscriptionID}, Destination: hub.DestinationID{ID: b.DestinationID},
 		Run: 1,
 	}}
+	// A subscription can get another destination: what waits goes there, what
+	// is settled went where its last attempt went.
 	if try != nil {
-		s.Attempts, s.Run = try.Number, try.Run
+		s.Attempts, s.Run, s.Destination.ID = try.Number, try.Run, try.DestinationID
 	}
 	switch {
 	case q != nil:
 		s.Run, s.Attempts, s.RunAttempts = q.Run, q.Attempts, q.RunAttempts
-		s.ReceivedAt, s.State = q.ReceivedAt, hub.Waiting
-		if q.FirstFailedAt != nil {
-			s.FirstFailedAt = *q.FirstFailedAt
-		}
+		s.ReceivedAt, s.Destination.ID, s.Test, s.State = q.ReceivedAt, q.DestinationID, q.Test, hub.Waiting
+		s.FirstFailedAt, s.LastAt = orZero(q.FirstFailedAt), orZero(q.LastAt)
 		switch {
 		case q.Leased:
 			s.State = hub.InFlight
@@ -78,7 +78,7 @@ func standingOf(b *dbsqlc.Delivery, q *dbsqlc.QueuedByIDRow, end dbsqlc.LastEnds
 		s.State, s.Run = hub.State(end.State), end.Run
 		s.LastError, s.FinishedAt = end.LastError, end.ID.Time()
 		if end.DeadReason != nil {
-			s.DeadReason = hub.DeadReason(*end.DeadReason)
+			s.DeadReason, s.Fingerprint = hub.DeadReason(*end.DeadReason), end.Fingerprint
 		}
 	default:
 		// The queue row goes only in the transaction that writes the end, so

@@ -22,11 +22,14 @@ var ErrChanged = errors.New("it changed meanwhile")
 type NewSubscription struct {
 	Subscription hub.EventSubscription // Destination is filled in
 	Destination  hub.Destination       // its ID is used only when it is new
-	// Seal makes the signing secret of a new destination. It is called inside
-	// the transaction; its error ends it and is returned as it is. Nil for a
-	// destination that needs none.
-	Seal func(secret.Binding) (secret.Sealed, error)
-	// SecretID is the row of the new secret.
+	// Fit decides what becomes of the destination, the one that is there or a
+	// new one. It is called inside the transaction; its error ends it and is
+	// returned as it is. Nil for a destination that stays as it is, or is new
+	// and as given, with the secret of Seal.
+	Fit func(*DestinationState) (DestinationEdit, error)
+	// Seal makes the signing secret of a new destination when there is no Fit,
+	// and SecretID is its row; nil for a destination that needs none.
+	Seal     func(secret.Binding) (secret.Sealed, error)
 	SecretID hub.ID
 	// Audit makes the audit log's entry for what was made; nil for a program
 	// that acts for nobody, such as a test.
@@ -39,22 +42,31 @@ type NewSubscription struct {
 // the new state.
 func (d *DB) CreateSubscription(ctx context.Context, n NewSubscription) (dest hub.Destination, made bool, err error) {
 	tenant := string(n.Subscription.Tenant)
-	policy, err := json.Marshal(n.Subscription.RetryPolicy)
-	if err != nil {
-		return dest, false, fmt.Errorf("encode a retry policy: %w", err)
-	}
 	err = d.changeTenant(ctx, tenant, func(tx pgx.Tx) error {
-		if dest, made, err = d.getOrMakeDestination(ctx, tx, &n); err != nil {
+		fit := n.Fit
+		if fit == nil {
+			fit = n.asGiven
+		}
+		state, err := d.destinationByURL(ctx, tx, n.Destination)
+		if err != nil {
+			return err
+		}
+		made = state.New
+		if dest, err = d.fitDestination(ctx, tx, state, fit, n.Subscription.ID, n.Subscription.CreatedAt); err != nil {
 			return err
 		}
 		s := &n.Subscription
 		s.Destination, s.Kind = dest.ID, dest.Kind
+		p, err := updateOf(s)
+		if err != nil {
+			return err
+		}
 		if err := d.queries.InsertSubscription(ctx, tx, dbsqlc.InsertSubscriptionParams{
 			ID: s.ID.ID, TenantID: tenant, Name: s.Name, Description: s.Description,
-			Origin: textOrNull(s.Origin), EventTypes: s.EventTypes, SchemaMajor: s.SchemaMajor,
+			Origin: p.Origin, EventTypes: s.EventTypes, SchemaMajor: s.SchemaMajor,
 			DestinationID: dest.ID.ID, Kind: string(dest.Kind),
-			VerificationState: string(s.VerificationState), RetryPolicy: policy,
-			TimeoutMs: int32(s.Timeout / time.Millisecond), CreatedAt: s.CreatedAt,
+			VerificationState: string(s.VerificationState), RetryPolicy: p.RetryPolicy,
+			TimeoutMs: p.TimeoutMs, Headers: p.Headers, DisableOnGone: s.DisableOnGone, CreatedAt: s.CreatedAt,
 		}); err != nil || n.Audit == nil {
 			return err
 		}
@@ -66,10 +78,26 @@ func (d *DB) CreateSubscription(ctx context.Context, n NewSubscription) (dest hu
 	return dest, made, nil
 }
 
+// asGiven is the Fit of a subscription that brings none.
+func (n *NewSubscription) asGiven(have *DestinationState) (DestinationEdit, error) {
+	edit := DestinationEdit{Destination: have.Destination}
+	if !have.New || n.Seal == nil {
+		return edit, nil
+	}
+	binding := secret.Binding{Tenant: have.Destination.Tenant, Row: n.SecretID, Version: 1}
+	sealed, err := n.Seal(binding)
+	edit.Keys = []SealedSecret{{Sealed: sealed, Binding: binding, CreatedAt: have.Destination.CreatedAt}}
+	return edit, err
+}
+
+// errUnchanged ends a change that has nothing to do: nothing is stored and the
+// version stays.
+var errUnchanged = errors.New("nothing is to be changed")
+
 // changeTenant runs a change of a tenant's configuration in one transaction,
 // under the tenant's lock, and bumps its version.
 func (d *DB) changeTenant(ctx context.Context, tenant string, change func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
 		if err := d.queries.EnsureTenants(ctx, tx, []string{tenant}); err != nil {
 			return err
 		}
@@ -84,81 +112,13 @@ func (d *DB) changeTenant(ctx context.Context, tenant string, change func(pgx.Tx
 		}
 		return d.queries.NotifyConfig(ctx, tx, tenant)
 	})
+	if errors.Is(err, errUnchanged) {
+		return nil
+	}
+	return err
 }
 
-func (d *DB) getOrMakeDestination(ctx context.Context, tx pgx.Tx, n *NewSubscription) (hub.Destination, bool, error) {
-	dest := n.Destination
-	found, err := d.queries.DestinationByURL(ctx, tx, dbsqlc.DestinationByURLParams{
-		TenantID: string(dest.Tenant), Kind: string(dest.Kind), Url: dest.URL,
-	})
-	if err != nil {
-		return dest, false, err
-	}
-	if len(found) > 0 {
-		return destinationOf(found[0]), false, nil
-	}
-	if err := d.queries.InsertDestination(ctx, tx, dbsqlc.InsertDestinationParams{
-		ID: dest.ID.ID, TenantID: string(dest.Tenant), Kind: string(dest.Kind), Url: dest.URL, CreatedAt: dest.CreatedAt,
-	}); err != nil {
-		return dest, false, err
-	}
-	if n.Seal == nil {
-		return dest, true, nil
-	}
-	sealed, err := n.Seal(secret.Binding{Tenant: dest.Tenant, Row: n.SecretID, Version: 1})
-	if err != nil {
-		return dest, false, err
-	}
-	return dest, true, d.queries.InsertSecret(ctx, tx, dbsqlc.InsertSecretParams{
-		ID: n.SecretID, TenantID: string(dest.Tenant), DestinationID: dest.ID.ID, Version: 1,
-		KeyID: sealed.KeyID, WrappedKey: sealed.WrappedKey, Ciphertext: sealed.Ciphertext, CreatedAt: dest.CreatedAt,
-	})
-}
-
-// Verified is what a probe of a subscription found.
-type Verified struct {
-	Probed hub.EventSubscription // as it was when the probe was sent
-	State  hub.VerificationState
-	Error  string
-	At     time.Time
-	// Audit makes the audit log's entry for the change; nil for a program that
-	// acts for nobody, such as a test.
-	Audit func(before, after *hub.EventSubscription) AuditEntry
-}
-
-// RecordVerification stores the result of a probe and returns the subscription
-// as it then stands. It is ErrChanged when somebody changed or deleted the
-// subscription since the probe was sent. Success enables again what the hub
-// had disabled itself.
-func (d *DB) RecordVerification(ctx context.Context, v Verified) (hub.EventSubscription, error) {
-	var after hub.EventSubscription
-	err := d.changeTenant(ctx, string(v.Probed.Tenant), func(tx pgx.Tx) error {
-		now, err := d.subscription(ctx, tx, v.Probed.ID)
-		if err != nil {
-			return err
-		}
-		n, err := d.queries.SetVerification(ctx, tx, dbsqlc.SetVerificationParams{
-			ID: v.Probed.ID.ID, Version: v.Probed.Version, DestinationID: v.Probed.Destination.ID,
-			State: string(v.State), Error: v.Error, Now: v.At,
-			Revive: v.State == hub.VerificationActive && now.DisabledBy == hub.DisabledByAuto,
-		})
-		if err == nil && n == 0 {
-			err = ErrChanged
-		}
-		if err != nil {
-			return err
-		}
-		if after, err = d.subscription(ctx, tx, v.Probed.ID); err != nil || v.Audit == nil {
-			return err
-		}
-		return d.audit(ctx, tx, v.Audit(&now, &after))
-	})
-	if err != nil {
-		return after, fmt.Errorf("record the verification of %s: %w", v.Probed.ID, err)
-	}
-	return after, nil
-}
-
+// subscription reads one subscription; without it the error is ErrChanged.
 func (d *DB) subscription(ctx context.Context, tx dbsqlc.DBTX, id hub.SubscriptionID) (hub.EventSubscription, error) {
 	rows, err := d.queries.SubscriptionsByID(ctx, tx, []hub.ID{id.ID})
 	if err != nil {
@@ -170,7 +130,8 @@ func (d *DB) subscription(ctx context.Context, tx dbsqlc.DBTX, id hub.Subscripti
 	return subscriptionOf(&rows[0]), nil
 }
 
-// SubscriptionsByID reads subscriptions; those that do not exist are missing.
+// SubscriptionsByID reads subscriptions, deleted ones too; those that never
+// existed are missing.
 func (d *DB) SubscriptionsByID(ctx context.Context, ids []hub.SubscriptionID) ([]hub.EventSubscription, error) {
 	keys := make([]hub.ID, len(ids))
 	for i, id := range ids {
@@ -184,7 +145,8 @@ func (d *DB) SubscriptionsByID(ctx context.Context, ids []hub.SubscriptionID) ([
 }
 
 // SubscriptionPage reads up to limit subscriptions with smaller ids than
-// before, the newest first; of all tenants when tenant is "".
+// before, the newest first; of all tenants when tenant is "". Deleted ones are
+// left out.
 func (d *DB) SubscriptionPage(ctx context.Context, tenant hub.TenantID, before hub.ID, limit int) ([]hub.EventSubscription, error) {
 	var rows []dbsqlc.EventSubscription
 	var err error
@@ -231,7 +193,7 @@ func subscriptionOf(r *dbsqlc.EventSubscription) hub.EventSubscription {
 	if json.Unmarshal(r.RetryPolicy, &s.RetryPolicy) != nil {
 		s.RetryPolicy = hub.RetryPolicy{} // as delivery takes it: the CURVE
 	}
-	if json.Unmarshal(r.Headers, &s.Headers) != nil {
+	if json.Unmarshal(r.Headers, &s.Headers) != nil || len(s.Headers) == 0 {
 		s.Headers = nil
 	}
 	s.DisableOnGone = r.DisableOnGone

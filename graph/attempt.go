@@ -9,12 +9,16 @@ import (
 	"github.com/streaming-hub/streaming-hub/hub/wire"
 )
 
-// masked stands for a signature: who has an attempt's signature and body can
-// replay it.
-const masked = "v1,********"
+const (
+	// masked stands for a signature: who has an attempt's signature and body
+	// can replay it.
+	masked = "v1,********"
+	// hidden stands for a credential.
+	hidden = "••••"
+)
 
 // RequestHeaders follow from event, delivery and attempt, as they did when the
-// request was made; they are not stored.
+// request was made; they are not stored. What the tenant adds is as it is now.
 func (r attemptResolver) RequestHeaders(ctx context.Context, obj *model.Attempt) ([]*model.HTTPHeader, error) {
 	e, err := load(ctx, loadersOf(ctx).events, obj.Of.Event)
 	if e == nil || err != nil {
@@ -23,7 +27,25 @@ func (r attemptResolver) RequestHeaders(ctx context.Context, obj *model.Attempt)
 	a := obj.Of
 	sent := wire.WebhookHeaders(nil, r.HeaderPrefix, &e.Event, &hub.Delivery{ID: a.Delivery}, a.ID, a.Number, a.Started)
 	sent = append(sent, hub.Header{Name: "webhook-signature", Value: masked}, hub.Header{Name: r.HeaderPrefix + "Signature", Value: masked})
-	return toHeaders(sent), nil
+	own, err := r.ownHeaders(ctx, a)
+	return toHeaders(append(sent, own...)), err
+}
+
+// ownHeaders are those that the tenant adds: custom ones, and the credential's.
+func (r attemptResolver) ownHeaders(ctx context.Context, a *hub.RecordedAttempt) ([]hub.Header, error) {
+	var own []hub.Header
+	sub, err := load(ctx, loadersOf(ctx).subscriptions, a.Subscription)
+	if err != nil {
+		return nil, err
+	}
+	if sub != nil {
+		own = append(own, sub.Headers...)
+	}
+	name, err := load(ctx, loadersOf(ctx).authorizations, a.Destination)
+	if name != "" {
+		own = append(own, hub.Header{Name: name, Value: hidden})
+	}
+	return own, err
 }
 
 func toHeaders(lines []hub.Header) []*model.HTTPHeader {

@@ -2,10 +2,12 @@ package graph
 
 import (
 	"context"
+	"encoding/hex"
 
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/graph/model"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/fingerprint"
 	"github.com/streaming-hub/streaming-hub/hub/match"
 )
 
@@ -56,11 +58,15 @@ func deadLetterFilter(m *model.DeadLetterFilter) (f db.DeadLetterFilter, possibl
 		f.Destination.ID, ok = parseGlobalID(destinationPrefix, *m.DestinationID)
 		possible = possible && ok
 	}
+	if m.Fingerprint != nil {
+		f.Fingerprint, err = hex.DecodeString(*m.Fingerprint)
+		possible = possible && err == nil && len(f.Fingerprint) == fingerprint.Size
+	}
 	return f, possible, nil
 }
 
 func (r mutationResolver) Redeliver(ctx context.Context, input model.RedeliverInput) (*model.RedeliverPayload, error) {
-	now, mistakes, err := r.Redelivery.Begin(ctx, actorOf(ctx), input.ID, input.IdempotencyKey)
+	now, mistakes, err := r.Redelivery.Begin(ctx, actorOf(ctx), input.ID, input.IdempotencyKey != nil)
 	if err != nil || len(mistakes) > 0 {
 		return &model.RedeliverPayload{UserErrors: userErrors(mistakes)}, err
 	}

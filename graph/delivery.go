@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"encoding/hex"
 
 	"github.com/streaming-hub/streaming-hub/controlplane"
 	"github.com/streaming-hub/streaming-hub/db"
@@ -48,8 +49,32 @@ func (r deliveryResolver) Explanation(ctx context.Context, obj *model.Delivery) 
 	if err != nil {
 		return "", err
 	}
-	sub, err := load(ctx, loadersOf(ctx).subscriptions, obj.Of.Subscription)
-	return controlplane.Explain(r.Now(), obj.Of, last, sub), err
+	f := controlplane.Facts{Now: r.Now(), Delivery: obj.Of, Last: last, KillSwitch: r.Policies.KillSwitch}
+	if !obj.Of.State.Settled() {
+		err = r.surroundings(ctx, &f)
+	}
+	return controlplane.Explain(f), err
+}
+
+// surroundings adds to an explanation what an unfinished delivery waits for.
+func (r deliveryResolver) surroundings(ctx context.Context, f *controlplane.Facts) (err error) {
+	l, d := loadersOf(ctx), f.Delivery
+	if f.Subscription, err = load(ctx, l.subscriptions, d.Subscription); err != nil {
+		return err
+	}
+	if f.Destination, err = load(ctx, l.destinations, d.Destination); err != nil || f.Destination == nil {
+		return err
+	}
+	known, err := breakerOf(ctx, f.Destination)
+	if err != nil {
+		return err
+	}
+	f.Breaker = known.State
+	if f.Rate, err = rateOf(ctx, f.Destination); err != nil {
+		return err
+	}
+	f.Gate, err = load(ctx, l.gates, d.Destination)
+	return err
 }
 
 func lastAttempt(ctx context.Context, id hub.DeliveryID) (*hub.RecordedAttempt, error) {
@@ -66,7 +91,7 @@ func toDelivery(s *hub.Standing) *model.Delivery {
 	}
 	return &model.Delivery{
 		ID: globalID(deliveryPrefix, s.Delivery.ID.ID), TenantID: string(s.Tenant), State: s.State, AttemptCount: s.Attempts,
-		NextAttemptAt: optional(s.NextAt), DeadReason: optional(s.DeadReason),
+		NextAttemptAt: optional(s.NextAt), DeadReason: optional(s.DeadReason), Fingerprint: optional(hex.EncodeToString(s.Fingerprint)),
 		CreatedAt: s.CreatedAt(), FinishedAt: optional(s.FinishedAt), Of: s,
 	}
 }
@@ -127,6 +152,11 @@ func deliveryFilter(m *model.DeliveryFilter) (f db.DeliveryFilter, possible bool
 	}
 	if m.EventSubscriptionID != nil {
 		f.Subscription.ID, possible = parseGlobalID(subscriptionPrefix, *m.EventSubscriptionID)
+	}
+	if m.DestinationID != nil {
+		var ok bool
+		f.Destination.ID, ok = parseGlobalID(destinationPrefix, *m.DestinationID)
+		possible = possible && ok
 	}
 	if m.EventID != nil {
 		var ok bool

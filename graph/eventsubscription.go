@@ -13,13 +13,6 @@ func (r eventSubscriptionResolver) Destination(ctx context.Context, obj *model.E
 	return toDestination(d), err
 }
 
-func toDestination(d *hub.Destination) *model.Destination {
-	if d == nil {
-		return nil
-	}
-	return &model.Destination{ID: globalID(destinationPrefix, d.ID.ID), Kind: d.Kind, URL: optional(d.URL)}
-}
-
 func toSubscription(s *hub.EventSubscription) *model.EventSubscription {
 	if s == nil {
 		return nil
@@ -30,7 +23,8 @@ func toSubscription(s *hub.EventSubscription) *model.EventSubscription {
 		Origin: optional(s.Origin), EventTypes: s.EventTypes, SchemaMajor: s.SchemaMajor,
 		Enabled: s.Enabled, DisabledBy: optional(s.DisabledBy), DisabledReason: optional(s.DisabledReason), DisabledAt: optional(s.DisabledAt),
 		VerificationState: s.VerificationState, VerificationError: optional(s.VerificationError),
-		RetryPolicy: toRetryPolicy(s.RetryPolicy), Timeout: s.Timeout, Of: s,
+		RetryPolicy: toRetryPolicy(s.RetryPolicy), Timeout: s.Timeout,
+		Headers: toHeaders(s.Headers), DisableOnGone: s.DisableOnGone, DeletedAt: optional(s.DeletedAt), Of: s,
 	}
 }
 

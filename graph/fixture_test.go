@@ -24,15 +24,18 @@ import (
 	"github.com/streaming-hub/streaming-hub/graph"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/address"
+	"github.com/streaming-hub/streaming-hub/hub/health"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 )
 
-// world is a whole API over a database of its own.
+// world is a whole API over a database of its own, behind the wall as in the
+// program; db is before it.
 type world struct {
 	t      *testing.T
 	db     *db.DB
 	pool   *pgxpool.Pool
 	tokens *access.Tokens
+	keys   *secret.Keyring
 	api    *graph.Server
 	feed   *controlplane.Feed
 	server *httptest.Server
@@ -45,18 +48,31 @@ const keyring = "test:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 type probe struct{ webhook *sink.Webhook }
 
 func (p probe) Probe(ctx context.Context, o controlplane.Probe) hub.Attempt {
-	return p.webhook.Attempt(ctx, sink.Job{
-		Event: o.Event, Delivery: o.Delivery, AttemptID: o.AttemptID, Number: 1, URL: o.URL, Signer: o.Signer, Timeout: o.Timeout,
-	})
+	job := sink.Job{
+		Event: o.Event, Delivery: o.Delivery, AttemptID: o.AttemptID, Number: 1, URL: o.URL, Signer: o.Signer, Timeout: o.Timeout, Headers: o.Headers,
+	}
+	if o.CredentialHeader != "" {
+		job.Credential = &sink.Credential{Header: o.CredentialHeader, Value: o.Credential}
+	}
+	return p.webhook.Attempt(ctx, job)
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	dsn := dbtest.New(t)
+	return newWorldOn(t, dbtest.New(t))
+}
+
+func newWorldOn(t *testing.T, dsn string) *world {
+	t.Helper()
 	d, err := db.Open(t.Context(), db.Config{DSN: dsn, MaxConns: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
+	walled, err := db.Open(t.Context(), db.Config{DSN: dsn, MaxConns: 8, Walled: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(walled.Close)
 	pool, err := pgxpool.New(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -67,19 +83,26 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, db: d, pool: pool, tokens: access.NewTokens(d), log: new(lockedBuffer)}
+	w := &world{t: t, db: d, pool: pool, tokens: access.NewTokens(d), keys: keys, log: new(lockedBuffer)}
 	log := slog.New(slog.NewTextHandler(w.log, nil))
 	policy := address.Policy{AllowLoopback: true, AllowHTTP: true}
 	w.feed = controlplane.NewFeed(d, log)
 	w.api, err = graph.NewServer(graph.Deps{
 		Resolver: &graph.Resolver{
 			Subscriptions: &controlplane.Subscriptions{
-				DB: d, Keys: keys, Addresses: policy, Now: time.Now, Random: rand.Reader,
+				DB: walled, Keys: keys, Addresses: policy, Now: time.Now, Random: rand.Reader,
 				Prober: probe{sink.NewWebhook(sink.Config{Policy: policy, UserAgent: "test"})},
 			},
-			History: &controlplane.History{DB: d}, Quarantine: &controlplane.Quarantine{DB: d, Now: time.Now, Random: rand.Reader},
-			Redelivery:   &controlplane.Redelivery{DB: d, Now: time.Now, Random: rand.Reader},
-			Observations: &controlplane.Observations{DB: d}, Feed: w.feed, HeaderPrefix: "X-Lerian-", Now: time.Now,
+			History: &controlplane.History{DB: walled}, Quarantine: &controlplane.Quarantine{DB: walled, Now: time.Now, Random: rand.Reader},
+			Redelivery:   &controlplane.Redelivery{DB: walled, Now: time.Now, Random: rand.Reader},
+			Breakers:     &controlplane.Breakers{DB: walled, Keys: keys},
+			Policies:     &controlplane.FailurePolicies{DB: walled, Span: health.DefaultSpan(), Now: time.Now},
+			Observations: &controlplane.Observations{DB: walled}, Feed: w.feed, HeaderPrefix: "X-Lerian-", Now: time.Now,
+			Tokens: &controlplane.Tokens{DB: walled, Access: w.tokens, Now: time.Now, Random: rand.Reader},
+			Audit:  &controlplane.AuditLog{DB: walled},
+			Idempotency: &controlplane.Idempotency{
+				Store: walled, Keys: keys, TTL: 24 * time.Hour, Now: time.Now, Random: rand.Reader, Log: log,
+			},
 		},
 		Tokens: w.tokens, Origins: []string{"https://console.example"}, Log: log,
 	})
@@ -219,6 +242,14 @@ func (w *world) subscriptionOf(tenant string) (sub, dest hub.ID) {
 		dest.String(), tenant, "https://example.com/"+dest.String())
 	w.exec(`INSERT INTO event_subscriptions (id, tenant_id, name, event_types, destination_id, kind, verification_state, created_at, updated_at)
 		VALUES ($1, $2, 'test', '{*}', $3, 'WEBHOOK', 'ACTIVE', now(), now())`, sub.String(), tenant, dest.String())
+	row := newID()
+	_, plain := secret.NewSigning(rand.Reader)
+	sealed, err := w.keys.Seal(rand.Reader, plain, secret.Binding{Tenant: hub.TenantID(tenant), Row: row, Version: 1})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.exec(`INSERT INTO destination_secrets (id, tenant_id, destination_id, version, key_id, wrapped_key, ciphertext, created_at)
+		VALUES ($1, $2, $3, 1, $4, $5, $6, now())`, row.String(), tenant, dest.String(), sealed.KeyID, sealed.WrappedKey, sealed.Ciphertext)
 	return sub, dest
 }
 

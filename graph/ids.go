@@ -13,6 +13,8 @@ const (
 	deliveryPrefix     = controlplane.DeliveryIDs
 	quarantinedPrefix  = controlplane.QuarantinedIDs
 	observationPrefix  = controlplane.ObservationIDs
+	tokenPrefix        = controlplane.TokenIDs
+	auditPrefix        = controlplane.AuditIDs
 )
 
 func globalID(prefix string, id hub.ID) string { return controlplane.GlobalID(prefix, id) }

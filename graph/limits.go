@@ -98,9 +98,16 @@ func costs() (c generated.ComplexityRoot) {
 	c.Query.EventSubscriptions = func(child int, first int32, _ *string, _ *model.EventSubscriptionFilter) int {
 		return list(child, first)
 	}
+	c.Query.Destinations = func(child int, first int32, _ *string, _ *model.DestinationFilter) int { return list(child, first) }
+	// At most two old keys beside the current one.
+	c.Destination.SigningKeys = func(child int) int { return list(child, 3) }
 	c.Query.Events = func(child int, first int32, _ *string, _ *model.EventFilter) int { return list(child, first) }
 	c.Query.Deliveries = func(child int, first int32, _ *string, _ *model.DeliveryFilter) int { return list(child, first) }
 	c.Query.DeadLetters = func(child int, first int32, _ *string, _ *model.DeadLetterFilter) int { return list(child, first) }
+	c.Query.CircuitBreakers = func(child int, first int32, _ *string, _ *model.CircuitBreakerFilter) int {
+		return list(child, first)
+	}
+	c.Query.FailureSpans = func(child int, first int32, _ *string, _ *model.FailureSpanFilter) int { return list(child, first) }
 	// A policy has up to 100 attempts, of which some 30 fit into its age limit.
 	c.RetryPreview.Attempts = func(child int) int { return list(child, 30) }
 	c.Event.Deliveries = func(child int, first int32, _ *string) int { return list(child, first) }
@@ -110,6 +117,8 @@ func costs() (c generated.ComplexityRoot) {
 	c.Query.DlqObservations = func(child int, first int32, _ *string, _ *model.DlqObservationFilter) int {
 		return list(child, first)
 	}
+	c.Query.APITokens = func(child int, first int32, _ *string, _ *model.APITokenFilter) int { return list(child, first) }
+	c.Query.AuditLog = func(child int, first int32, _ *string, _ *model.AuditLogFilter) int { return list(child, first) }
 	c.Mutation.ReadmitQuarantinedRecords = func(child int, input model.ReadmitQuarantinedRecordsInput) int {
 		return list(child, int32(min(len(input.Ids), maxPage)))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vikstrous/dataloadgen"
 
+	"github.com/streaming-hub/streaming-hub/controlplane"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -17,6 +18,8 @@ type loaders struct {
 	subscriptions *dataloadgen.Loader[hub.SubscriptionID, *hub.EventSubscription]
 	ofTenant      *dataloadgen.Loader[subscriptionPage, []hub.EventSubscription]
 	destinations  *dataloadgen.Loader[hub.DestinationID, *hub.Destination]
+	signingKeys   *dataloadgen.Loader[hub.DestinationID, []hub.SigningKey]
+	credentials   *dataloadgen.Loader[hub.DestinationID, []hub.Credential]
 	events        *dataloadgen.Loader[hub.EventID, *db.EventHead]
 	bodies        *dataloadgen.Loader[hub.EventID, []byte]
 	deliveries    *dataloadgen.Loader[hub.DeliveryID, *hub.Standing]
@@ -24,6 +27,14 @@ type loaders struct {
 	lastAttempts  *dataloadgen.Loader[hub.DeliveryID, []hub.RecordedAttempt]
 	ofPairs       *dataloadgen.Loader[db.Pair, *hub.Standing]
 
+	breakers       *dataloadgen.Loader[hub.DestinationID, *db.StoredBreaker]
+	gates          *dataloadgen.Loader[hub.DestinationID, controlplane.Gate]
+	rates          *dataloadgen.Loader[hub.DestinationID, *db.StoredRate]
+	spans          *dataloadgen.Loader[hub.SubscriptionID, *db.FailureSpan]
+	authorizations *dataloadgen.Loader[hub.DestinationID, string]
+
+	tokens             *dataloadgen.Loader[hub.TokenID, *hub.APIToken]
+	audit              *dataloadgen.Loader[hub.ID, *db.AuditRecord]
 	quarantined        *dataloadgen.Loader[hub.ID, *hub.QuarantinedRecord]
 	quarantinedHeaders *dataloadgen.Loader[hub.ID, []db.RawHeader]
 	quarantinedBodies  *dataloadgen.Loader[hub.ID, []byte]
@@ -68,6 +79,14 @@ func (r *Resolver) newLoaders(ctx context.Context) *loaders {
 			list, err := r.Quarantine.ByID(ctx, a, ids)
 			return indexed(list, func(q *hub.QuarantinedRecord) hub.ID { return q.ID }), err
 		}),
+		tokens: byKey(func(ctx context.Context, ids []hub.TokenID) (map[hub.TokenID]*hub.APIToken, error) {
+			list, err := r.Tokens.ByID(ctx, a, ids)
+			return indexed(list, func(t *hub.APIToken) hub.TokenID { return t.ID }), err
+		}),
+		audit: byKey(func(ctx context.Context, ids []hub.ID) (map[hub.ID]*db.AuditRecord, error) {
+			list, err := r.Audit.ByID(ctx, a, ids)
+			return indexed(list, func(e *db.AuditRecord) hub.ID { return e.ID }), err
+		}),
 		quarantinedHeaders: byKey(r.Quarantine.Headers),
 		quarantinedBodies:  byKey(r.Quarantine.Bodies),
 		observations: byKey(func(ctx context.Context, ids []hub.ID) (map[hub.ID]*hub.Observation, error) {
@@ -79,6 +98,22 @@ func (r *Resolver) newLoaders(ctx context.Context) *loaders {
 			list, err := r.Subscriptions.Destinations(ctx, a, ids)
 			return indexed(list, func(d *hub.Destination) hub.DestinationID { return d.ID }), err
 		}),
+		breakers: byKey(func(ctx context.Context, ids []hub.DestinationID) (map[hub.DestinationID]*db.StoredBreaker, error) {
+			list, err := r.Breakers.Of(ctx, a, ids)
+			return indexed(list, func(s *db.StoredBreaker) hub.DestinationID { return s.Destination }), err
+		}),
+		gates: byKey(r.Breakers.Gates),
+		rates: byKey(func(ctx context.Context, ids []hub.DestinationID) (map[hub.DestinationID]*db.StoredRate, error) {
+			list, err := r.Policies.RatesOf(ctx, a, ids)
+			return indexed(list, func(f *db.StoredRate) hub.DestinationID { return f.Destination }), err
+		}),
+		spans: byKey(func(ctx context.Context, ids []hub.SubscriptionID) (map[hub.SubscriptionID]*db.FailureSpan, error) {
+			list, err := r.Policies.SpansOf(ctx, a, ids)
+			return indexed(list, func(f *db.FailureSpan) hub.SubscriptionID { return f.Subscription }), err
+		}),
+		authorizations: byKey(r.History.Authorizations),
+		signingKeys:    byKey(r.Subscriptions.SigningKeys),
+		credentials:    byKey(r.Subscriptions.Credentials),
 		events: byKey(func(ctx context.Context, ids []hub.EventID) (map[hub.EventID]*db.EventHead, error) {
 			list, err := r.History.EventsByID(ctx, a, ids)
 			return indexed(list, func(e *db.EventHead) hub.EventID { return e.Event.ID }), err

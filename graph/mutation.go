@@ -12,7 +12,11 @@ func (r mutationResolver) CreateEventSubscription(ctx context.Context, input mod
 	if err := checkOneOf("retryPolicy", input.RetryPolicy); err != nil {
 		return nil, err
 	}
-	made, mistakes, err := r.Subscriptions.Create(ctx, actorOf(ctx), newSubscription(&input))
+	wanted, err := newSubscription(&input)
+	if err != nil {
+		return nil, err
+	}
+	made, mistakes, err := r.Subscriptions.Create(ctx, actorOf(ctx), wanted)
 	if err != nil || len(mistakes) > 0 {
 		return &model.CreateEventSubscriptionPayload{UserErrors: userErrors(mistakes)}, err
 	}
@@ -24,21 +28,38 @@ func (r mutationResolver) CreateEventSubscription(ctx context.Context, input mod
 }
 
 func (r mutationResolver) VerifyEventSubscription(ctx context.Context, input model.VerifyEventSubscriptionInput) (*model.VerifyEventSubscriptionPayload, error) {
-	id, _ := parseGlobalID(subscriptionPrefix, input.ID) // what is no id finds nothing
-	sub, mistakes, err := r.Subscriptions.Verify(ctx, actorOf(ctx), hub.SubscriptionID{ID: id})
+	v, mistakes, err := r.Subscriptions.Verify(ctx, actorOf(ctx), subscriptionID(input.ID))
 	if err != nil || len(mistakes) > 0 {
 		return &model.VerifyEventSubscriptionPayload{UserErrors: userErrors(mistakes)}, err
 	}
-	return &model.VerifyEventSubscriptionPayload{EventSubscription: toSubscription(&sub), UserErrors: userErrors(nil)}, nil
+	return &model.VerifyEventSubscriptionPayload{
+		EventSubscription: toSubscription(&v.Subscription), Probe: toProbe(v.Probe), UserErrors: userErrors(nil),
+	}, nil
 }
 
-func newSubscription(in *model.CreateEventSubscriptionInput) controlplane.NewSubscription {
+func toProbe(a *hub.Attempt) *model.VerificationProbe {
+	if a == nil {
+		return nil
+	}
+	p := &model.VerificationProbe{
+		Status: optional(a.Answer.Status), ErrorClass: optional(a.Failure.Class), ErrorPhase: optional(a.Failure.Phase),
+		ErrorDetail: optional(a.Failure.Detail), Timings: toTimings(a.Timings),
+	}
+	if a.Answer.Status != 0 {
+		p.ResponseBody = &a.Answer.Snippet
+	}
+	return p
+}
+
+func newSubscription(in *model.CreateEventSubscriptionInput) (controlplane.NewSubscription, error) {
+	destination, err := newDestination(in.Destination)
 	return controlplane.NewSubscription{
 		Tenant: value(in.TenantID), Name: in.Name, Description: in.Description, Origin: value(in.Origin),
 		EventTypes: in.EventTypes, SchemaMajor: in.SchemaMajor,
-		Kind: in.Destination.Kind, URL: value(in.Destination.URL),
+		Kind: in.Destination.Kind, URL: value(in.Destination.URL), Destination: destination,
 		RetryPolicy: newRetryPolicy(in.RetryPolicy), Timeout: in.Timeout,
-	}
+		Headers: customHeaders(in.Headers), DisableOnGone: in.DisableOnGone,
+	}, err
 }
 
 // checkOneOf holds for variables what @oneOf says; for literals the validator
@@ -47,16 +68,7 @@ func checkOneOf(name string, in *model.RetryPolicyInput) error {
 	if in == nil {
 		return nil
 	}
-	given := 0
-	for _, one := range []bool{in.Curve != nil, in.Schedule != nil, in.Exponential != nil} {
-		if one {
-			given++
-		}
-	}
-	if given != 1 {
-		return apiErrorf(codeBadInput, "%s takes exactly one of curve, schedule and exponential", name)
-	}
-	return nil
+	return oneOf(name, "curve, schedule and exponential", in.Curve != nil, in.Schedule != nil, in.Exponential != nil)
 }
 
 func newRetryPolicy(in *model.RetryPolicyInput) hub.RetryPolicy {

@@ -20,6 +20,10 @@ func (r queryResolver) Node(ctx context.Context, id string) (model.Node, error) 
 		return nodeOf(r.quarantinedRecord(ctx, id))
 	case observationPrefix:
 		return nodeOf(r.observation(ctx, id))
+	case tokenPrefix:
+		return nodeOf(r.apiToken(ctx, id))
+	case auditPrefix:
+		return nodeOf(r.auditEntry(ctx, id))
 	case destinationPrefix:
 		return nodeOf(r.destination(ctx, id))
 	}

@@ -18,12 +18,17 @@ type order byte
 
 const (
 	bySubscriptionID order = 's'
+	byDestinationID  order = 't'
 	byEventID        order = 'e'
 	byEventSeq       order = 'q'
 	byDeliveryID     order = 'd'
 	byDeliveryEnd    order = 'r'
 	byQuarantinedID  order = 'u'
 	byObservationID  order = 'o'
+	byTokenID        order = 't'
+	byAuditID        order = 'a'
+	byBreaker        order = 'b'
+	bySpan           order = 'f'
 )
 
 func pageSize(first int32) (int, error) {

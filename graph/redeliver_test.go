@@ -165,14 +165,14 @@ func TestRedeliver_double_clicks_make_one_run(t *testing.T) {
 		w.finishRun(d, 2, 1, 200, hub.Delivered)
 		// Half a second has not passed for sure only by this clock.
 		slow := &controlplane.Redelivery{DB: w.db, Random: rand.Reader, Now: func() time.Time { return hub.ID(lastEntry(w)).Time().Add(499 * time.Millisecond) }}
-		_, mistakes, err := slow.Begin(t.Context(), controlplane.Actor{Tenant: "acme", Role: hub.Operator}, id, nil)
+		_, mistakes, err := slow.Begin(t.Context(), controlplane.Actor{Tenant: "acme", Role: hub.Operator}, id, false)
 		if err != nil || len(mistakes) != 1 || !strings.Contains(mistakes[0].Message, "a moment ago") {
 			t.Errorf("%v, %v", mistakes, err)
 		}
 	})
 	t.Run("half_a_second_later_it_is_another_wish", func(t *testing.T) {
 		later := &controlplane.Redelivery{DB: w.db, Random: rand.Reader, Now: func() time.Time { return time.Now().Add(time.Second) }}
-		s, mistakes, err := later.Begin(t.Context(), controlplane.Actor{Tenant: "acme", Role: hub.Operator}, id, nil)
+		s, mistakes, err := later.Begin(t.Context(), controlplane.Actor{Tenant: "acme", Role: hub.Operator}, id, false)
 		if err != nil || len(mistakes) != 0 || s.Run != 3 || s.State != hub.Waiting {
 			t.Errorf("%+v, %v, %v", s, mistakes, err)
 		}
@@ -202,11 +202,14 @@ func TestRedeliver_idempotency_key(t *testing.T) {
 	}
 	w.finishRun(one, 2, 1, 200, hub.Delivered)
 	t.Run("a_repeated_call_begins_nothing_when_the_run_is_over", func(t *testing.T) {
-		if p := w.redeliver(token, first, "k1"); at(p, "delivery", "state") != "DELIVERED" || len(at(p, "userErrors").([]any)) != 0 {
-			t.Errorf("%v", p)
+		if p := w.redeliver(token, first, "k1"); at(p, "delivery", "state") != "WAITING" || len(at(p, "userErrors").([]any)) != 0 {
+			t.Errorf("not the same answer: %v", p)
 		}
-		if n := w.count(`SELECT count(*) FROM audit_log WHERE after->>'idempotencyKey' = 'k1'`); n != 1 {
+		if n := w.count(`SELECT count(*) FROM audit_log WHERE action = 'redeliver' AND object = $1`, first); n != 1 {
 			t.Errorf("%d audit entries", n)
+		}
+		if n := w.count(`SELECT count(*) FROM delivery_queue WHERE id = $1`, one.Delivery.ID.String()); n != 0 {
+			t.Errorf("%d runs", n)
 		}
 	})
 	t.Run("another_delivery_under_the_same_key_is_an_error", func(t *testing.T) {
@@ -227,11 +230,9 @@ func TestRedeliver_idempotency_key(t *testing.T) {
 		w.finishRun(one, 3, 2, 200, hub.Delivered)
 	})
 	t.Run("after_24_hours_it_is_forgotten", func(t *testing.T) {
-		later := &controlplane.Redelivery{DB: w.db, Random: rand.Reader, Now: func() time.Time { return time.Now().Add(24*time.Hour + time.Minute) }}
-		a, key := controlplane.Actor{Tenant: "acme", Role: hub.Operator}, "k1"
-		w.exec(`UPDATE audit_log SET actor_id = '00000000-0000-0000-0000-000000000000' WHERE after->>'idempotencyKey' = 'k1'`) // the token of this actor
-		if s, mistakes, err := later.Begin(t.Context(), a, first, &key); err != nil || len(mistakes) > 0 || s.Run != 4 {
-			t.Errorf("%+v, %v, %v", s, mistakes, err)
+		w.exec(`UPDATE idempotency_keys SET created_at = created_at - interval '24 hours 1 minute' WHERE key = 'k1'`)
+		if p := w.redeliver(token, first, "k1"); at(p, "delivery", "attemptCount") != 3.0 || at(p, "delivery", "state") != "WAITING" {
+			t.Errorf("%v", p)
 		}
 	})
 	t.Run("1_to_200_characters_of_text", func(t *testing.T) {

@@ -14,7 +14,12 @@ type Resolver struct {
 	Redelivery    *controlplane.Redelivery
 	Quarantine    *controlplane.Quarantine
 	Observations  *controlplane.Observations
+	Breakers      *controlplane.Breakers
+	Policies      *controlplane.FailurePolicies
 	Feed          *controlplane.Feed
+	Tokens        *controlplane.Tokens
+	Audit         *controlplane.AuditLog
+	Idempotency   *controlplane.Idempotency
 	// HeaderPrefix begins the hub's own header names, as delivery uses them.
 	HeaderPrefix string
 	Now          func() time.Time
@@ -24,17 +29,22 @@ var _ generated.ResolverRoot = (*Resolver)(nil)
 
 // One type per GraphQL type that has resolvers of its own.
 type (
-	queryResolver             struct{ *Resolver }
-	mutationResolver          struct{ *Resolver }
-	subscriptionResolver      struct{ *Resolver }
-	eventSubscriptionResolver struct{ *Resolver }
-	eventResolver             struct{ *Resolver }
-	deliveryResolver          struct{ *Resolver }
-	attemptResolver           struct{ *Resolver }
-	deliveryOutcomeResolver   struct{ *Resolver }
-	matchVerdictResolver      struct{ *Resolver }
-	quarantinedRecordResolver struct{ *Resolver }
-	dlqObservationResolver    struct{ *Resolver }
+	queryResolver                struct{ *Resolver }
+	mutationResolver             struct{ *Resolver }
+	subscriptionResolver         struct{ *Resolver }
+	eventSubscriptionResolver    struct{ *Resolver }
+	destinationResolver          struct{ *Resolver }
+	circuitBreakerResolver       struct{ *Resolver }
+	circuitBreakerChangeResolver struct{ *Resolver }
+	failureSpanResolver          struct{ *Resolver }
+	failureSpanChangeResolver    struct{ *Resolver }
+	eventResolver                struct{ *Resolver }
+	deliveryResolver             struct{ *Resolver }
+	attemptResolver              struct{ *Resolver }
+	deliveryOutcomeResolver      struct{ *Resolver }
+	matchVerdictResolver         struct{ *Resolver }
+	quarantinedRecordResolver    struct{ *Resolver }
+	dlqObservationResolver       struct{ *Resolver }
 )
 
 func (r *Resolver) Query() generated.QueryResolver               { return queryResolver{r} }
@@ -42,6 +52,17 @@ func (r *Resolver) Mutation() generated.MutationResolver         { return mutati
 func (r *Resolver) Subscription() generated.SubscriptionResolver { return subscriptionResolver{r} }
 func (r *Resolver) EventSubscription() generated.EventSubscriptionResolver {
 	return eventSubscriptionResolver{r}
+}
+func (r *Resolver) Destination() generated.DestinationResolver { return destinationResolver{r} }
+func (r *Resolver) CircuitBreaker() generated.CircuitBreakerResolver {
+	return circuitBreakerResolver{r}
+}
+func (r *Resolver) CircuitBreakerChange() generated.CircuitBreakerChangeResolver {
+	return circuitBreakerChangeResolver{r}
+}
+func (r *Resolver) FailureSpan() generated.FailureSpanResolver { return failureSpanResolver{r} }
+func (r *Resolver) FailureSpanChange() generated.FailureSpanChangeResolver {
+	return failureSpanChangeResolver{r}
 }
 func (r *Resolver) Event() generated.EventResolver       { return eventResolver{r} }
 func (r *Resolver) Delivery() generated.DeliveryResolver { return deliveryResolver{r} }

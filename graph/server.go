@@ -62,7 +62,8 @@ func newExecutor(d Deps, g *gate) *handler.Server {
 	srv.Use(extension.FixedComplexityLimit(maxComplexity))
 	srv.AroundOperations(limitTime)
 	srv.AroundResponses(d.Resolver.freshLoaders)
-	srv.AroundFields(guardFields)
+	srv.AroundFields(guardFields) // goes first
+	srv.AroundFields(d.Resolver.once)
 	srv.SetErrorPresenter(present(d.Log))
 	srv.SetRecoverFunc(recovered(d.Log))
 	return srv

@@ -5,17 +5,21 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/streaming-hub/streaming-hub/graph/generated"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
 
-// Every query answers for another tenant's object exactly as for a missing one.
+// Another tenant's object answers exactly like a missing one, also by ways that
+// TestAccessMatrix, which has each field once, does not go.
 func TestTenancy_foreign_and_missing_answer_alike(t *testing.T) {
 	w := newWorld(t)
 	stranger := w.token("stranger", hub.Admin)
 	sub, dest := w.subscriptionOf("acme")
 	d := w.deliver("acme", sub, dest)
-	w.record(d.outcome(500, hub.Dead))
+	died := d.outcome(500, hub.Dead)
+	died.Decision.Fingerprint = []byte("0123456789abcdef")
+	w.record(died)
+	w.breaker("acme", dest, "OPEN")
+	w.span("acme", sub, dest, "2 hours", "1 hour", 0)
 	quarantined, observed := w.quarantine("acme", nil), w.observe("acme")
 	foreign := map[string]string{
 		"qrn": gid("qrn_", quarantined), "dlq": gid("dlq_", observed),
@@ -25,6 +29,8 @@ func TestTenancy_foreign_and_missing_answer_alike(t *testing.T) {
 		"qrn": gid("qrn_", newID()), "dlq": gid("dlq_", newID()),
 		"sub": gid("sub_", newID()), "dst": gid("dst_", newID()), "evt": gid("evt_", newID()), "dlv": gid("dlv_", newID()), "tenant": "nobody",
 	}
+	const circuits = `{ nodes { destinationId } edges { cursor } pageInfo { hasNextPage endCursor } }`
+	const spans = `{ nodes { eventSubscriptionId } edges { cursor } pageInfo { hasNextPage endCursor } }`
 	const page = `{ nodes { id } edges { cursor } pageInfo { hasNextPage endCursor } }`
 	queries := map[string]string{
 		"viewer":                   `{ viewer { tenantId } }`,
@@ -45,9 +51,30 @@ func TestTenancy_foreign_and_missing_answer_alike(t *testing.T) {
 		"all deadLetters":          `{ deadLetters ` + page + ` }`,
 		"deadLetters of one":       `query ($sub: ID!) { deadLetters(first: 1, filter: {eventSubscriptionId: $sub}) ` + page + ` }`,
 		"deadLetters to one":       `query ($dst: ID!) { deadLetters(first: 1, filter: {destinationId: $dst}) ` + page + ` }`,
+		"circuitBreakers":          `query ($tenant: String) { circuitBreakers(filter: {tenantId: $tenant}) ` + circuits + ` }`,
+		"all circuitBreakers":      `{ circuitBreakers ` + circuits + ` }`,
+		"circuitBreakers of one":   `query ($dst: ID!) { circuitBreakers(filter: {destinationId: $dst}) ` + circuits + ` }`,
+		"failureSpans":             `query ($tenant: String) { failureSpans(filter: {tenantId: $tenant}) ` + spans + ` }`,
+		"all failureSpans":         `{ failureSpans ` + spans + ` }`,
+		"failureSpans of one":      `query ($sub: ID!) { failureSpans(filter: {eventSubscriptionId: $sub}) ` + spans + ` }`,
+		"failureSpans to one":      `query ($dst: ID!) { failureSpans(filter: {destinationId: $dst}) ` + spans + ` }`,
+		"deliveries to one":        `query ($dst: ID!) { deliveries(filter: {destinationId: $dst}) ` + page + ` }`,
+		"deadLetters of a cause":   `{ deadLetters(filter: {fingerprint: "30313233343536373839616263646566"}) ` + page + ` }`,
 		"retryPreview":             `{ retryPreview(policy: {curve: true}) { total } }`,
 		"redeliver":                `mutation ($dlv: ID!) { redeliver(input: {id: $dlv}) { delivery { id } userErrors { code message path } } }`,
-		"redeliver with a key":     `mutation ($dlv: ID!) { redeliver(input: {id: $dlv, idempotencyKey: "k"}) { delivery { id } userErrors { code message path } } }`,
+		"redeliver with a key":     `mutation ($dlv: ID!, $key: String) { redeliver(input: {id: $dlv, idempotencyKey: $key}) { delivery { id } userErrors { code message path } } }`,
+		"destination":              `query ($dst: ID!) { destination(id: $dst) { id } }`,
+		"destinations":             `query ($tenant: String) { destinations(filter: {tenantId: $tenant}) ` + page + ` }`,
+		"all destinations":         `{ destinations ` + page + ` }`,
+		"updateEventSubscription":  `mutation ($sub: ID!) { updateEventSubscription(input: {id: $sub, version: 1, name: "x"}) { eventSubscription { id } userErrors { code message path } } }`,
+		"deleteEventSubscription":  `mutation ($sub: ID!) { deleteEventSubscription(input: {id: $sub}) { eventSubscription { id } userErrors { code message path } } }`,
+		"enableEventSubscription":  `mutation ($sub: ID!) { enableEventSubscription(input: {id: $sub}) { eventSubscription { id } userErrors { code message path } } }`,
+		"disableEventSubscription": `mutation ($sub: ID!) { disableEventSubscription(input: {id: $sub}) { eventSubscription { id } userErrors { code message path } } }`,
+		"sendTestEvent":            `mutation ($sub: ID!) { sendTestEvent(input: {id: $sub}) { delivery { id } userErrors { code message path } } }`,
+		"rotateSigningSecret":      `mutation ($dst: ID!) { rotateSigningSecret(input: {id: $dst}) { signingSecret userErrors { code message path } } }`,
+		"rotate by subscription":   `mutation ($sub: ID!) { rotateSigningSecret(input: {id: $sub}) { signingSecret userErrors { code message path } } }`,
+		"revokeSigningSecret":      `mutation ($dst: ID!) { revokeSigningSecret(input: {id: $dst, version: 1}) { signingSecret userErrors { code message path } } }`,
+		"enableDestination":        `mutation ($dst: ID!) { enableDestination(input: {id: $dst}) { destination { id } userErrors { code message path } } }`,
 		"verifyEventSubscription":  `mutation ($sub: ID!) { verifyEventSubscription(input: {id: $sub}) { eventSubscription { id } userErrors { code message path } } }`,
 		"all eventSubscriptions":   `{ eventSubscriptions ` + page + ` }`,
 		"all events":               `{ events ` + page + ` }`,
@@ -63,7 +90,7 @@ func TestTenancy_foreign_and_missing_answer_alike(t *testing.T) {
 		"deliveries with platform": `query ($tenant: String, $evt: ID!) { deliveries(filter: {tenantId: $tenant, eventId: $evt}) ` + page + ` }`,
 	}
 	ask := func(query string, ids map[string]string) string {
-		variables := map[string]any{}
+		variables := map[string]any{"key": newID().String()}
 		for k, v := range ids {
 			variables[k] = v
 		}
@@ -90,14 +117,6 @@ func TestTenancy_foreign_and_missing_answer_alike(t *testing.T) {
 		a := w.must(w.token("acme", hub.Viewer), queries["node"], map[string]any{"dlv": foreign["dlv"]})
 		if a.at("node", "id") != foreign["dlv"] {
 			t.Errorf("%v", a.Data)
-		}
-	})
-	t.Run("every_query_field_is_tried", func(t *testing.T) {
-		schema := generated.NewExecutableSchema(generated.Config{}).Schema()
-		for _, f := range schema.Query.Fields {
-			if _, tried := queries[f.Name]; !tried && f.Name[:2] != "__" {
-				t.Errorf("no query here tries Query.%s", f.Name)
-			}
 		}
 	})
 	t.Run("explainMatch_across_tenants_is_nothing", func(t *testing.T) {

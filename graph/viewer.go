@@ -6,12 +6,8 @@ import (
 )
 
 func toViewer(a controlplane.Actor) *model.Viewer {
-	v := &model.Viewer{
-		Name: a.Name, Role: a.Role, Scope: model.ScopeTenant,
+	return &model.Viewer{
+		Name: a.Name, Role: a.Role, Scope: scopeOf(a.Tenant),
 		TenantID: optional(string(a.Tenant)), ExpiresAt: optional(a.ExpiresAt),
 	}
-	if a.Platform() {
-		v.Scope = model.ScopePlatform
-	}
-	return v
 }

@@ -82,7 +82,9 @@ const (
 )
 
 // Outcome is one recorded attempt with what followed from it: what the
-// history, the live feed and the next claim are made of.
+// history, the live feed and the next claim are made of. A delivery that ends
+// without a further attempt has one whose Attempt has number 0 and no answer:
+// its ID, start and Failure.Detail tell of the end.
 type Outcome struct {
 	Delivery Delivery // as claimed
 	Token    int64
@@ -98,6 +100,10 @@ type Decision struct {
 	State      State
 	DeadReason DeadReason
 	NextAt     time.Time
+	// LastAt is from when on that further attempt is the last.
+	LastAt time.Time
+	// Fingerprint groups dead letters of one cause; nil for none.
+	Fingerprint []byte
 	// Counted is false when the try used up no attempt (our own fault).
 	Counted bool
 	// Reason says in one sentence why, for the attempt's history.

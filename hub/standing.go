@@ -11,6 +11,9 @@ type Standing struct {
 	// delivery without success ended with, "" otherwise.
 	DeadReason DeadReason
 	LastError  string
+	// Fingerprint is the same for dead deliveries of one cause: 16 bytes, nil
+	// unless Dead, and for ends before it was kept.
+	Fingerprint []byte
 	// NextAt is when the next attempt may start; zero unless Waiting.
 	NextAt time.Time
 	// FinishedAt is zero until the delivery is settled.
@@ -23,9 +26,11 @@ func (s *Standing) CreatedAt() time.Time { return s.Delivery.ID.Time() }
 // RecordedAttempt is an attempt as the history keeps it.
 type RecordedAttempt struct {
 	Attempt
-	Delivery DeliveryID
-	Event    EventID
-	Tenant   TenantID
-	Run      int32
-	Decision Decision
+	Delivery     DeliveryID
+	Event        EventID
+	Subscription SubscriptionID
+	Destination  DestinationID
+	Tenant       TenantID
+	Run          int32
+	Decision     Decision
 }

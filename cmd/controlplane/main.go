@@ -1,5 +1,5 @@
 // The controlplane program: the GraphQL API with its live feeds, GET
-// /admin/dlq, the start page and GraphiQL. It is set up by the STREAMING_HUB_* settings; `hub
+// /admin/dlq, POST /v1/subscriptions/{id}/verify, the start page and GraphiQL. It is set up by the STREAMING_HUB_* settings; `hub
 // settings` lists them. It starts without a database and works as soon as
 // that answers.
 package main
@@ -26,6 +26,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/graph"
 	"github.com/streaming-hub/streaming-hub/graph/graphiql"
+	"github.com/streaming-hub/streaming-hub/hub/health"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 )
 
@@ -53,11 +54,12 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 
-	// Live feeds read on connections of their own, so that slow queries
+	// What people ask for runs behind the wall that shows a tenant its own rows
+	// only. Live feeds read on connections of their own, so that slow queries
 	// cannot hold them up. All statements are look-ups by key: Hot keeps the
 	// planner from scanning a table whose statistics are out of date.
 	dsn := string(s.PostgresDSN.Reveal())
-	database, err := db.Open(ctx, db.Config{DSN: dsn, MaxConns: 16, Hot: true, Name: "controlplane"})
+	database, err := db.Open(ctx, db.Config{DSN: dsn, MaxConns: 16, Hot: true, Walled: true, Name: "controlplane"})
 	if err != nil {
 		return err
 	}
@@ -74,17 +76,33 @@ func run() error {
 	defer webhook.Close()
 	feed := controlplane.NewFeed(feedDatabase, log)
 	hold := &controlplane.FeedHold{}
-	tokens := access.NewTokens(database)
+	issuer, err := s.Issuer(log)
+	if err != nil {
+		return err
+	}
+	tokens := access.NewTokens(controlplane.TokenLookup{DB: database}).Trust(issuer)
 	observations := &controlplane.Observations{DB: database}
+	subscriptions := &controlplane.Subscriptions{
+		DB: database, Keys: keys, Addresses: s.Addresses(), Prober: prober{webhook},
+		HeaderPrefix: s.HeaderPrefix, TypePrefix: s.TypePrefix, Now: time.Now, Random: rand.Reader,
+	}
 	api, err := graph.NewServer(graph.Deps{
 		Resolver: &graph.Resolver{
-			Subscriptions: &controlplane.Subscriptions{
-				DB: database, Keys: keys, Addresses: s.Addresses(), Prober: prober{webhook}, Now: time.Now, Random: rand.Reader,
+			Subscriptions: subscriptions,
+			History:       &controlplane.History{DB: database},
+			Redelivery:    &controlplane.Redelivery{DB: database, Now: time.Now, Random: rand.Reader},
+			Quarantine:    &controlplane.Quarantine{DB: database, Now: time.Now, Random: rand.Reader},
+			Observations:  observations, Feed: feed,
+			Tokens: &controlplane.Tokens{DB: database, Access: tokens, Now: time.Now, Random: rand.Reader},
+			Audit:  &controlplane.AuditLog{DB: database},
+			Idempotency: &controlplane.Idempotency{
+				Store: database, Keys: keys, TTL: s.IdempotencyTTL, Now: time.Now, Random: rand.Reader, Log: log,
 			},
-			History:      &controlplane.History{DB: database},
-			Redelivery:   &controlplane.Redelivery{DB: database, Now: time.Now, Random: rand.Reader},
-			Quarantine:   &controlplane.Quarantine{DB: database, Now: time.Now, Random: rand.Reader},
-			Observations: observations, Feed: feed,
+			Breakers: &controlplane.Breakers{DB: database, Keys: keys},
+			Policies: &controlplane.FailurePolicies{
+				DB: database, Now: time.Now, KillSwitch: !s.AutodisableEnabled,
+				Span: health.SpanSettings{Window: s.AutodisableFailureWindow, Spread: s.AutodisableFailureSpread},
+			},
 			HeaderPrefix: s.HeaderPrefix, Now: time.Now,
 		},
 		Tokens: tokens, Origins: s.AllowedOrigins, Log: log,
@@ -102,6 +120,7 @@ func run() error {
 	mux.Handle("/graphiql", graphiql.Handler())
 	mux.Handle("/graphiql/", graphiql.Handler())
 	mux.Handle("GET /admin/dlq", adminapi.DLQ{Observations: observations, Tokens: tokens, Log: log})
+	mux.Handle("POST /v1/subscriptions/{id}/verify", adminapi.Verify{Subscriptions: subscriptions, Tokens: tokens, Log: log})
 	mux.Handle("/", console.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /readyz", readiness{database: database, feed: feed, hold: hold, keys: keys, now: time.Now})

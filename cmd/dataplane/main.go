@@ -15,6 +15,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/cmd/internal/settings"
 	"github.com/streaming-hub/streaming-hub/dataplane"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/health"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 	"github.com/streaming-hub/streaming-hub/hub/wire"
 )
@@ -49,6 +50,14 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("STREAMING_HUB_KEK_KEYS: %w", err)
 	}
+	issuer, err := s.Issuer(log)
+	if err != nil {
+		return err
+	}
+	span := health.SpanSettings{Window: s.AutodisableFailureWindow, Spread: s.AutodisableFailureSpread}
+	if err := span.Validate(); err != nil {
+		return fmt.Errorf("STREAMING_HUB_AUTODISABLE_FAILURE_WINDOW and _SPREAD: %w", err)
+	}
 	listener, err := net.Listen("tcp", s.HTTPListenAddr)
 	if err != nil {
 		return fmt.Errorf("listen on %s (STREAMING_HUB_HTTP_LISTEN_ADDR): %w", s.HTTPListenAddr, err)
@@ -68,7 +77,8 @@ func run() error {
 		Ingest: s.Role != settings.RoleDelivery, Deliver: s.Role != settings.RoleIngest,
 		Kafka: kafkaopt.Options(s), Group: s.ConsumerGroup, Rules: rules, BatchRecords: s.IngestBatch,
 		Workers: s.DispatchWorkers, Lease: s.DispatchLease, Unwritten: s.DispatchUnwrittenOutcomes,
-		CurveSteps: s.DefaultRetrySteps, HeaderPrefix: s.HeaderPrefix, Keyring: keyring,
+		Poison: s.PoisonThreshold, Span: span, AutoDisable: s.AutodisableEnabled,
+		CurveSteps: s.DefaultRetrySteps, HeaderPrefix: s.HeaderPrefix, Keyring: keyring, Issuer: issuer,
 		Addresses:    s.Addresses(),
 		DLQRetention: s.DLQRetention,
 		PullRate:     s.PullRate, PullBurst: s.PullBurst,

@@ -18,6 +18,7 @@ import (
 
 type commands struct {
 	Dev      devCommand      `cmd:"" help:"Run a whole hub on this machine, with a sample tenant."`
+	Keys     keysCommand     `cmd:"" help:"Show what the key-encryption keys wrap, or move secrets to a new one."`
 	Migrate  migrateCommand  `cmd:"" help:"Bring the database schema up to date, or show where it stands."`
 	Produce  produceCommand  `cmd:"" help:"Publish facts to Kafka as an application would."`
 	Receive  receiveCommand  `cmd:"" help:"Run a webhook receiver that verifies signatures."`

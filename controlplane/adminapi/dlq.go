@@ -1,18 +1,8 @@
-// Package adminapi serves GET /admin/dlq, kept for clients that ask for
-// dead-letter observations by plain HTTP. It is the same service, with the
-// same tokens and rules, as dlqObservations in the GraphQL API.
-//
-//	GET /admin/dlq?limit=&after=&topic=&source=&tenant=&writer=&error_class=&observed_after=&observed_before=&body=1
-//
-// answers {"observations": […], "next": "dlq_…", "has_more": true}, the newest
-// first; next is what to give as after to go on, null at the end. A page with
-// a filter that few pass can be short or empty while has_more is true.
 package adminapi
 
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,59 +31,29 @@ type DLQ struct {
 	Log          *slog.Logger
 }
 
-// fault is an answer without a page: a code for programs and a sentence for
-// people.
-type fault struct {
-	status    int
-	Code      string `json:"code"`
-	Message   string `json:"message"`
-	Parameter string `json:"parameter,omitempty"`
-}
-
 // ServeHTTP answers a page.
 func (d DLQ) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
 	defer cancel()
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
+	begin(w)
 	answer, f := d.answer(ctx, r)
 	if f != nil {
-		switch f.status {
-		case http.StatusUnauthorized:
-			h.Set("WWW-Authenticate", `Bearer realm="streaming-hub"`)
-		case http.StatusServiceUnavailable:
-			h.Set("Retry-After", "1")
-		}
-		w.WriteHeader(f.status)
-		write(w, map[string]*fault{"error": f})
+		refuse(w, f)
 		return
 	}
 	write(w, answer)
 }
 
-func write(w http.ResponseWriter, v any) {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // a caller that has left needs no answer
-}
-
 func (d DLQ) answer(ctx context.Context, r *http.Request) (*page, *fault) {
-	token, err := d.Tokens.Authenticate(ctx, access.Bearer(r.Header.Get("Authorization")))
-	switch {
-	case errors.Is(err, access.ErrBadToken):
-		return nil, &fault{status: http.StatusUnauthorized, Code: "unauthenticated", Message: "a valid API token is needed: Authorization: Bearer shub_…"}
-	case err != nil:
-		return nil, d.away("check tokens", err)
-	}
-	actor := controlplane.ActorOf(token)
-	if !actor.Can(controlplane.Read) {
-		return nil, &fault{status: http.StatusForbidden, Code: "forbidden", Message: actor.WhyNot(controlplane.Read)}
+	actor, f := authenticate(ctx, d.Tokens, r, controlplane.Read, d.away)
+	if f != nil {
+		return nil, f
 	}
 	p, f := parseParams(r.URL.RawQuery)
 	if f != nil {
 		return nil, f
 	}
+	ctx = actor.Within(ctx)
 	found, err := d.Observations.Page(ctx, actor, p.filter, p.before, p.limit)
 	if err != nil {
 		return nil, d.away("read dead-letter observations", err)

@@ -42,67 +42,85 @@ func TestDestinationCap_is_half_and_at_least_one(t *testing.T) {
 			t.Errorf("DestinationCap(%d) = %d, want %d", workers, got, want)
 		}
 	}
-	for room, want := range map[int]int{1: 1, 2: 1, 32: 16} {
-		if got := LaneShare(room); got != want {
-			t.Errorf("LaneShare(%d) = %d, want %d", room, got, want)
-		}
+}
+
+func TestLaneShare(t *testing.T) {
+	for _, row := range []struct {
+		name            string
+		room            int
+		suspect         bool
+		allowance, want int
+	}{
+		{"half_of_the_room", 32, false, 4, 16},
+		{"at_least_one", 1, false, 1, 1},
+		{"suspect_gets_twice_what_may_run", 2048, true, 3, 6},
+		{"suspect_at_first", 2048, true, 1, 2},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if got := LaneShare(row.room, row.suspect, row.allowance); got != row.want {
+				t.Errorf("%d, want %d", got, row.want)
+			}
+		})
 	}
 }
 
 func TestQuotas(t *testing.T) {
-	a, b, c := laneNo(0, 1), laneNo(0, 2), laneNo(1, 3)
+	most := func(n int) Ask { return Ask{Most: n} }
+	suspect := func(n int) Ask { return Ask{Most: n, Suspect: true} }
 	for _, row := range []struct {
-		name       string
-		lanes      []db.Lane
-		held       map[db.Lane]int
-		free, room int
-		want       []int // by lane, 0 for none
+		name              string
+		asks              []Ask
+		free, suspectFree int
+		want              []int // by lane, 0 for none
 	}{
-		{name: "split_equally", lanes: []db.Lane{a, b, c}, free: 30, room: 100, want: []int{10, 10, 10}},
-		{name: "rest_goes_on", lanes: []db.Lane{a, b, c}, free: 31, room: 100, want: []int{10, 10, 11}},
-		{name: "at_least_one_each_while_there_is_room", lanes: []db.Lane{a, b, c}, free: 2, room: 100, want: []int{1, 1, 0}},
-		{name: "one_lane_gets_its_share_only", lanes: []db.Lane{a}, free: 100, room: 100, want: []int{50}},
-		{name: "what_it_holds_counts", lanes: []db.Lane{a, b}, held: map[db.Lane]int{a: 49, b: 50}, free: 20, room: 100, want: []int{1, 0}},
-		{name: "what_one_leaves_the_next_gets", lanes: []db.Lane{a, b}, held: map[db.Lane]int{a: 50}, free: 20, room: 100, want: []int{0, 20}},
-		{name: "no_room", lanes: []db.Lane{a}, free: 0, room: 100, want: []int{0}},
-		{name: "overfull", lanes: []db.Lane{a}, free: -3, room: 100, want: []int{0}},
+		{name: "split_equally", asks: []Ask{most(50), most(50), most(50)}, free: 30, want: []int{10, 10, 10}},
+		{name: "rest_goes_on", asks: []Ask{most(50), most(50), most(50)}, free: 31, want: []int{10, 10, 11}},
+		{name: "at_least_one_each_while_there_is_room", asks: []Ask{most(50), most(50), most(50)}, free: 2, want: []int{1, 1, 0}},
+		{name: "no_more_than_it_may_have", asks: []Ask{most(50)}, free: 100, want: []int{50}},
+		{name: "what_one_leaves_the_next_gets", asks: []Ask{most(0), most(50)}, free: 20, want: []int{0, 20}},
+		{name: "no_room", asks: []Ask{most(50)}, free: 0, want: []int{0}},
+		{name: "overfull", asks: []Ask{most(50), suspect(2)}, free: -3, suspectFree: -1, want: []int{0, 0}},
+		{name: "suspects_take_from_their_own_room", asks: []Ask{suspect(9), most(50), suspect(9)}, free: 30, suspectFree: 8, want: []int{4, 30, 4}},
+		{name: "suspects_do_not_take_from_the_others", asks: []Ask{suspect(9), most(50)}, free: 30, suspectFree: 0, want: []int{0, 30}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			got := map[db.Lane]int{}
-			for _, q := range Quotas(row.lanes, func(l db.Lane) int { return row.held[l] }, row.free, row.room) {
-				got[q.Lane] = q.Quota
+			for i := range row.asks {
+				row.asks[i].Lane = laneNo(0, i)
 			}
-			want := map[db.Lane]int{}
-			for i, n := range row.want {
-				if n > 0 {
-					want[row.lanes[i]] = n
+			got := make([]int, len(row.asks))
+			for _, q := range Quotas(row.asks, row.free, row.suspectFree) {
+				for i, a := range row.asks {
+					if a.Lane == q.Lane {
+						got[i] = q.Quota
+					}
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := cmp.Diff(row.want, got); diff != "" {
 				t.Errorf("quotas (-want +got):\n%s", diff)
 			}
 		})
 	}
-	t.Run("never_more_than_is_free_nor_than_a_share", func(t *testing.T) {
+	t.Run("never_more_than_is_free_nor_than_asked", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
-			room := rapid.IntRange(1, 300).Draw(t, "room")
-			free := rapid.IntRange(-5, room).Draw(t, "free")
-			held := rapid.SliceOfN(rapid.IntRange(0, room), 0, 40).Draw(t, "held")
-			lanes := make([]db.Lane, len(held))
-			byLane := map[db.Lane]int{}
-			for i, n := range held {
-				lanes[i] = laneNo(0, i)
-				byLane[lanes[i]] = n
+			free := map[bool]int{false: rapid.IntRange(-5, 300).Draw(t, "free"), true: rapid.IntRange(-5, 30).Draw(t, "suspects")}
+			asks := make([]Ask, rapid.IntRange(0, 40).Draw(t, "lanes"))
+			may := map[db.Lane]Ask{}
+			for i := range asks {
+				asks[i] = Ask{laneNo(0, i), rapid.IntRange(-2, 60).Draw(t, "most"), rapid.Bool().Draw(t, "suspect")}
+				may[asks[i].Lane] = asks[i]
 			}
-			sum := 0
-			for _, q := range Quotas(lanes, func(l db.Lane) int { return byLane[l] }, free, room) {
-				sum += q.Quota
-				if q.Quota < 1 || byLane[q.Lane]+q.Quota > LaneShare(room) {
-					t.Fatalf("lane holds %d and gets %d in a room of %d", byLane[q.Lane], q.Quota, room)
+			sum := map[bool]int{}
+			for _, q := range Quotas(asks, free[false], free[true]) {
+				a := may[q.Lane]
+				sum[a.Suspect] += q.Quota
+				if q.Quota < 1 || q.Quota > a.Most {
+					t.Fatalf("%+v gets %d", a, q.Quota)
 				}
 			}
-			if sum > max(0, free) {
-				t.Fatalf("%d given of %d free", sum, free)
+			for s, n := range sum {
+				if n > max(0, free[s]) {
+					t.Fatalf("%d given of %d free (suspects: %v)", n, free[s], s)
+				}
 			}
 		})
 	})

@@ -27,7 +27,7 @@ func TestPool_AwaitRoom(t *testing.T) {
 			bubble(t, 1, nil, func(r *rig) {
 				r.queue.setAway(true) // nobody claims the backlog
 				r.pool.mu.Lock()
-				r.pool.paced, r.pool.pace, r.pool.held = row.paced, row.pace, row.held
+				r.pool.timed, r.pool.pace, r.pool.held = row.paced, row.pace, row.held
 				if row.backlog {
 					r.pool.addBacklog(r.lanes[0])
 				}
@@ -48,7 +48,7 @@ func TestPool_AwaitRoom(t *testing.T) {
 func TestPool_AwaitRoom_promises_room_to_one_batch_only(t *testing.T) {
 	bubble(t, 1, nil, func(r *rig) {
 		r.pool.mu.Lock()
-		r.pool.paced, r.pool.pace, r.pool.room = true, 1e6, 100
+		r.pool.timed, r.pool.pace, r.pool.room = true, 1e6, 100
 		r.pool.mu.Unlock()
 		taken := r.pool.AwaitRoom(r.Context(), 60)
 		begun := time.Now()

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/db"
@@ -21,6 +22,8 @@ const (
 	// oursFor is how long a lane whose first row is due is believed to be
 	// waiting for a worker of this process only.
 	oursFor = time.Second
+	// lastEvery is how often last attempts behind open circuits are looked for.
+	lastEvery = time.Second
 	// loadBytes bounds the bodies loaded by one statement.
 	loadBytes = 8 << 20
 )
@@ -37,8 +40,15 @@ func (p *Pool) claimLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-p.wake:
+		case <-p.due:
+			if !p.deps.Now().Before(look.rested) {
+				look.search(ctx)
+			}
 		case <-tick.C:
 			look.pace()
+			p.noteSlow()
+			p.renewLimits(ctx)
+			look.last(ctx)
 			if begun := p.deps.Now(); !begun.Before(look.rested) {
 				look.search(ctx)
 				look.rested = begun.Add(lookRest * p.deps.Now().Sub(begun))
@@ -53,6 +63,8 @@ type lookout struct {
 	after    db.Lane
 	failing  bool
 	rested   time.Time // no search before it
+	lastOnes int       // where the round over open circuits stands
+	lastAt   time.Time
 	lastPace time.Time
 }
 
@@ -67,7 +79,7 @@ func (l *lookout) pace() {
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
 	measured := float64(l.pool.finished) / elapsed
-	l.pool.paced = l.pool.paced || l.pool.finished > 0
+	l.pool.timed = l.pool.timed || l.pool.finished > 0
 	l.pool.finished = 0
 	l.pool.pace += (measured - l.pool.pace) / 2
 	l.pool.room = Room(l.pool.deps.Workers, l.pool.pace)
@@ -112,10 +124,47 @@ func (p *Pool) isOurs(h db.LaneHead) bool {
 	return ok && l.held > 0 && h.DueIn > -oursFor
 }
 
+// last claims last attempts behind open circuits, which are found by an index
+// of their own. Each second it asks for as many lanes as one statement takes.
+func (l *lookout) last(ctx context.Context) {
+	p, now := l.pool, l.pool.deps.Now()
+	if now.Sub(l.lastAt) < lastEvery {
+		return
+	}
+	l.lastAt = now
+	lanes := p.deps.Circuits.OpenLanes()
+	if len(lanes) == 0 {
+		return
+	}
+	slices.SortFunc(lanes, db.Lane.Compare)
+	var quotas []db.LaneQuota
+	p.mu.Lock()
+	free := SuspectRoom(p.deps.Workers) - p.suspectHeld
+	for range min(len(lanes), lanesPerStep) {
+		l.lastOnes = (l.lastOnes + 1) % len(lanes)
+		if len(quotas) < free {
+			quotas = append(quotas, db.LaneQuota{Lane: lanes[l.lastOnes], Quota: 1})
+		}
+	}
+	p.mu.Unlock()
+	if len(quotas) == 0 {
+		return
+	}
+	leaseEnds := p.deps.Now().Add(p.deps.Lease)
+	claims, err := p.deps.Queue.ClaimLast(ctx, quotas, p.deps.Lease)
+	if err != nil {
+		if ctx.Err() == nil {
+			p.deps.Log.Warn("cannot claim last attempts; trying again", "error", err)
+		}
+		return
+	}
+	p.claimed(ctx, claims, leaseEnds)
+}
+
 // claimWhileRoom claims until the room is half full again or no lane has more.
 func (p *Pool) claimWhileRoom(ctx context.Context) {
 	for ctx.Err() == nil {
-		quotas, seen := p.nextQuotas()
+		quotas, seen := p.nextQuotas(ctx)
 		if len(quotas) == 0 {
 			return
 		}
@@ -127,55 +176,36 @@ func (p *Pool) claimWhileRoom(ctx context.Context) {
 			}
 			return
 		}
-		p.deps.Metrics.Claimed.Add(float64(len(claims)))
 		p.noteClaimed(quotas, claims, seen)
-		p.load(ctx, claims, leaseEnds)
+		p.claimed(ctx, claims, leaseEnds)
 	}
 }
 
-// nextQuotas takes lanes in turn while at least half of the room is free. seen
-// remembers how fresh each lane's place in the backlog was.
-func (p *Pool) nextQuotas() (quotas []db.LaneQuota, seen map[db.Lane]uint64) {
+// claimed takes claims in.
+func (p *Pool) claimed(ctx context.Context, claims []db.Claim, leaseEnds time.Time) {
+	p.deps.Metrics.Claimed.Add(float64(len(claims)))
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	free := p.room - p.held
-	if p.held > p.room/2 || p.bytes >= maxHeldBytes || p.backlog.len() == 0 {
-		return nil, nil
+	for i := range claims {
+		d := &claims[i].Delivery
+		p.hold(p.lane(db.Lane{Tenant: d.Tenant, Destination: d.Destination}), int(d.BodyBytes), 1)
 	}
-	lanes := make([]db.Lane, 0, min(free, p.backlog.len()))
-	for range cap(lanes) {
-		key, _ := p.backlog.next()
-		lanes = append(lanes, key)
-	}
-	quotas = Quotas(lanes, func(key db.Lane) int {
-		if l, ok := p.lanes[key]; ok {
-			return l.held
-		}
-		return 0
-	}, free, p.room)
-	seen = make(map[db.Lane]uint64, len(quotas))
-	for _, q := range quotas {
-		seen[q.Lane] = p.added[q.Lane]
-	}
-	return quotas, seen
+	p.mu.Unlock()
+	p.load(ctx, p.buryPoison(ctx, claims), leaseEnds)
 }
 
 // noteClaimed drops lanes that had less than their quota from the backlog,
 // unless something was added to them meanwhile.
 func (p *Pool) noteClaimed(quotas []db.LaneQuota, claims []db.Claim, seen map[db.Lane]uint64) {
 	got := make(map[db.Lane]int, len(quotas))
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for i := range claims {
 		d := &claims[i].Delivery
-		key := db.Lane{Tenant: d.Tenant, Destination: d.Destination}
-		got[key]++
-		p.hold(p.lane(key), int(d.BodyBytes), 1)
+		got[db.Lane{Tenant: d.Tenant, Destination: d.Destination}]++
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, q := range quotas {
 		if got[q.Lane] < q.Quota && p.added[q.Lane] == seen[q.Lane] {
-			p.backlog.remove(q.Lane)
-			delete(p.added, q.Lane)
+			p.dropBacklog(q.Lane)
 		}
 	}
 }
@@ -196,7 +226,7 @@ func (p *Pool) load(ctx context.Context, claims []db.Claim, leaseEnds time.Time)
 			if ctx.Err() == nil {
 				p.deps.Log.Warn("cannot load claimed events; giving them back", "error", err)
 			}
-			p.giveBack(append(chunk[:n:n], claims...), 0)
+			p.giveBack(append(chunk[:n:n], claims...), db.Release{})
 			return
 		}
 		var gone []db.Claim
@@ -211,7 +241,7 @@ func (p *Pool) load(ctx context.Context, claims []db.Claim, leaseEnds time.Time)
 		p.mu.Unlock()
 		if len(gone) > 0 {
 			p.deps.Log.Error("deliveries wait for events that are not stored any more", "deliveries", len(gone))
-			p.giveBack(gone, 10*time.Minute)
+			p.giveBack(gone, db.Release{PutOff: 10 * time.Minute})
 		}
 	}
 }
@@ -236,8 +266,8 @@ func (p *Pool) eventsOf(ctx context.Context, claims []db.Claim) (map[hub.EventID
 	return events, nil
 }
 
-// giveBack lets go of claims that no worker took, due again after putOff.
-func (p *Pool) giveBack(claims []db.Claim, putOff time.Duration) {
+// giveBack lets go of claims that no worker took, in the given way.
+func (p *Pool) giveBack(claims []db.Claim, way db.Release) {
 	p.mu.Lock()
 	for i := range claims {
 		d := &claims[i].Delivery
@@ -245,6 +275,7 @@ func (p *Pool) giveBack(claims []db.Claim, putOff time.Duration) {
 	}
 	p.mu.Unlock()
 	for i := range claims {
-		p.outcomes.release(claims[i], putOff)
+		way.Claim = claims[i]
+		p.outcomes.release(way)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/fingerprint"
 	"github.com/streaming-hub/streaming-hub/hub/retry"
 )
 
@@ -29,9 +30,16 @@ func Decide(d *hub.Delivery, a *hub.Attempt, policy hub.RetryPolicy, jitter floa
 	}
 	step := retry.Next(policy, failed)
 	total := retry.MaxAttempts(policy)
+	if step.Dead == "" && !d.LastAt.IsZero() && !a.Started.Before(d.LastAt) {
+		step.Dead = hub.DeadExpired // it waited until its age limit without a try
+	}
 	if step.Dead != "" {
 		return hub.Decision{
 			State: hub.Dead, DeadReason: step.Dead, Counted: true,
+			Fingerprint: fingerprint.Of(fingerprint.Cause{
+				Destination: d.Destination, Phase: a.Failure.Phase, Class: a.Failure.Class,
+				Status: a.Answer.Status, Body: a.Answer.Snippet,
+			}),
 			Reason: fmt.Sprintf("attempt %d of %d failed: %s; %s", failed.Attempt, total, a.Failure.Detail, deadWords[step.Dead]),
 		}
 	}
@@ -40,7 +48,14 @@ func Decide(d *hub.Delivery, a *hub.Attempt, policy hub.RetryPolicy, jitter floa
 	if hasAsked && step.Wait == asked {
 		reason += ", as the receiver asked"
 	}
-	return hub.Decision{State: hub.Waiting, NextAt: now.Add(step.Wait), Counted: true, Reason: reason}
+	next, first := now.Add(step.Wait), d.FirstFailedAt
+	if first.IsZero() {
+		first = a.Started
+	}
+	return hub.Decision{
+		State: hub.Waiting, NextAt: next, LastAt: retry.LastFrom(policy, failed.Attempt+1, next, d.ReceivedAt, first),
+		Counted: true, Reason: reason,
+	}
 }
 
 var deadWords = map[hub.DeadReason]string{

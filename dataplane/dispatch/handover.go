@@ -14,18 +14,17 @@ import (
 
 // Reserve gives a lease token to the deliveries that this process will attempt
 // itself, right after they are stored: those that are due, whose lane has no
-// backlog, and for which there is room.
+// backlog and no reason to wait, and for which there is room.
 func (p *Pool) Reserve(deliveries []db.NewDelivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopping {
 		return
 	}
-	share := LaneShare(p.room)
 	for i := range deliveries {
 		d := &deliveries[i]
 		key := db.Lane{Tenant: d.Delivery.Tenant, Destination: d.Delivery.Destination}
-		if why := p.leaves(d, key, share); why != "" {
+		if why := p.leaves(d, key); why != "" {
 			p.deps.Metrics.Queued.WithLabelValues(why).Inc()
 			continue
 		}
@@ -35,16 +34,34 @@ func (p *Pool) Reserve(deliveries []db.NewDelivery) {
 }
 
 // leaves says why a new delivery is left to the queue; "" when it is not.
-func (p *Pool) leaves(d *db.NewDelivery, key db.Lane, share int) string {
-	switch l := p.lanes[key]; {
+func (p *Pool) leaves(d *db.NewDelivery, key db.Lane) string {
+	switch {
 	case d.DueIn > 0:
 		return "later"
-	case p.held >= p.room || p.bytes >= maxHeldBytes:
+	case d.Limited:
+		return "limited"
+	case p.bytes >= maxHeldBytes:
 		return "no_room"
 	case p.backlog.has(key):
 		return "backlog"
-	case l != nil && l.held >= share:
+	}
+	held, c := 0, p.conductOf(key)
+	if l, ok := p.lanes[key]; ok {
+		held = l.held
+	}
+	suspect := c.manner.Suspect()
+	if suspect && p.suspectHeld >= SuspectRoom(p.deps.Workers) || !suspect && p.held-p.suspectHeld >= p.room {
+		return "no_room"
+	}
+	ramp := p.deps.Circuits.Ramp(key)
+	if held >= LaneShare(p.room, suspect, c.manner.Allowance(p.deps.Workers, ramp)) {
 		return "lane_share"
+	}
+	if a := p.deps.Circuits.Admit(key, false); !a.Allow || a.Probe || ramp > 0 {
+		return "circuit"
+	}
+	if allow, try := p.deps.Health.Admit(key); !allow || try {
+		return "disabled"
 	}
 	return ""
 }
@@ -61,9 +78,9 @@ func (p *Pool) AwaitRoom(ctx context.Context, n int) (taken func()) {
 	defer tick.Stop()
 	for over := false; ; {
 		p.mu.Lock()
-		used := p.held + p.promised
+		used := p.held - p.suspectHeld + p.promised
 		free := p.backlog.len() == 0 && (used == 0 || used+n <= p.room)
-		slow := p.paced && p.pace*maxYield.Seconds() < float64(n)
+		slow := p.timed && p.pace*maxYield.Seconds() < float64(n)
 		if free || slow || over {
 			p.promised += n
 			p.mu.Unlock()

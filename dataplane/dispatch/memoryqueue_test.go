@@ -1,16 +1,16 @@
 package dispatch
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/limit"
 )
 
 // memoryQueue is the delivery queue on the bubble's clock: it honours due
@@ -25,6 +25,9 @@ type memoryQueue struct {
 	lost     int
 	released []released
 	gone     bool // retention has dropped all events
+	deleted  bool // all subscriptions
+	shares   map[db.Lane]map[hub.ID]limit.Share
+	free     map[db.Lane]time.Time
 	// onClaim, if any, is called when claims are made and not yet answered.
 	onClaim func()
 }
@@ -35,11 +38,15 @@ type queueRow struct {
 	until    time.Time
 	token    int64
 	reclaims int16
+	alone    bool
+	held     bool
 }
 
 type released struct {
 	id     hub.DeliveryID
 	putOff time.Duration
+	hold   bool
+	to     hub.DestinationID
 	at     time.Time
 }
 
@@ -50,6 +57,9 @@ func (q *memoryQueue) insert(list []db.NewDelivery, lease time.Duration) {
 	defer q.mu.Unlock()
 	for _, d := range list {
 		row := &queueRow{delivery: d.Delivery, due: time.Now().Add(d.DueIn), token: d.LeaseToken}
+		if d.Last {
+			row.delivery.LastAt = row.due
+		}
 		if d.LeaseToken != 0 {
 			row.until = time.Now().Add(lease)
 		}
@@ -63,14 +73,14 @@ func (q *memoryQueue) Lanes(_ context.Context, after db.Lane, limit int) ([]db.L
 	if q.away {
 		return nil, errAway
 	}
-	order := func(x, y db.Lane) int {
-		return cmp.Or(cmp.Compare(x.Tenant, y.Tenant), bytes.Compare(x.Destination.ID[:], y.Destination.ID[:]))
-	}
 	heads := map[db.Lane]time.Duration{}
 	for _, r := range q.rows {
 		lane := db.Lane{Tenant: r.delivery.Tenant, Destination: r.delivery.Destination}
 		due := time.Until(r.due)
-		if first, ok := heads[lane]; order(lane, after) > 0 && (!ok || due < first) {
+		if r.held {
+			due = math.MaxInt64
+		}
+		if first, ok := heads[lane]; lane.Compare(after) > 0 && (!ok || due < first) {
 			heads[lane] = due
 		}
 	}
@@ -78,7 +88,7 @@ func (q *memoryQueue) Lanes(_ context.Context, after db.Lane, limit int) ([]db.L
 	for lane, due := range heads {
 		list = append(list, db.LaneHead{Lane: lane, DueIn: due})
 	}
-	slices.SortFunc(list, func(x, y db.LaneHead) int { return order(x.Lane, y.Lane) })
+	slices.SortFunc(list, func(x, y db.LaneHead) int { return x.Compare(y.Lane) })
 	return list[:min(limit, len(list))], nil
 }
 
@@ -86,6 +96,16 @@ func (q *memoryQueue) ClaimLanes(_ context.Context, quotas []db.LaneQuota, lease
 	if q.onClaim != nil {
 		defer q.onClaim()
 	}
+	return q.claim(quotas, lease, func(*queueRow) bool { return true })
+}
+
+func (q *memoryQueue) ClaimLast(_ context.Context, quotas []db.LaneQuota, lease time.Duration) ([]db.Claim, error) {
+	return q.claim(quotas, lease, func(r *queueRow) bool {
+		return !r.delivery.LastAt.IsZero() && !r.delivery.LastAt.After(time.Now())
+	})
+}
+
+func (q *memoryQueue) claim(quotas []db.LaneQuota, lease time.Duration, which func(*queueRow) bool) (claims []db.Claim, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.away {
@@ -95,22 +115,79 @@ func (q *memoryQueue) ClaimLanes(_ context.Context, quotas []db.LaneQuota, lease
 		var ready []*queueRow
 		for _, r := range q.rows {
 			lane := db.Lane{Tenant: r.delivery.Tenant, Destination: r.delivery.Destination}
-			if lane == quota.Lane && !r.due.After(time.Now()) && !r.until.After(time.Now()) {
+			if lane == quota.Lane && !r.held && !r.due.After(time.Now()) && !r.until.After(time.Now()) && which(r) {
 				ready = append(ready, r)
 			}
 		}
 		slices.SortFunc(ready, func(x, y *queueRow) int { return x.due.Compare(y.due) })
 		for _, r := range ready[:min(quota.Quota, len(ready))] {
-			if r.token != 0 {
+			switch {
+			case r.token == 0:
+			case r.alone:
 				r.reclaims++
+			default:
+				r.reclaims = max(r.reclaims, 1)
 			}
 			q.tokens++
+			r.alone = false
 			r.token, r.until = 1_000_000+q.tokens, time.Now().Add(lease)
 			claims = append(claims, db.Claim{Delivery: r.delivery, LeaseToken: r.token, Reclaims: r.reclaims})
 		}
 	}
 	q.claimed += len(claims)
 	return claims, nil
+}
+
+func (q *memoryQueue) BeginAlone(_ context.Context, c db.Claim, lease time.Duration) (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.away {
+		return false, errAway
+	}
+	r := q.rows[c.Delivery.ID]
+	if r == nil || r.token != c.LeaseToken {
+		return false, nil
+	}
+	r.alone, r.until = true, time.Now().Add(lease)
+	return true, nil
+}
+
+func (q *memoryQueue) SubscriptionExists(context.Context, hub.SubscriptionID) (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.deleted, nil
+}
+
+func (q *memoryQueue) ShareLimits(_ context.Context, holder hub.ID, _ time.Duration, requests []db.LimitRequest) ([]db.LimitGrant, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.away {
+		return nil, errAway
+	}
+	if q.shares == nil {
+		q.shares, q.free = map[db.Lane]map[hub.ID]limit.Share{}, map[db.Lane]time.Time{}
+	}
+	grants := make([]db.LimitGrant, len(requests))
+	for i, r := range requests {
+		if r.RateLimit > 0 {
+			starts, after := limit.Rate(r.RateLimit, time.Until(q.free[r.Lane]), r.Starts)
+			grants[i].Starts, q.free[r.Lane] = starts, time.Now().Add(after)
+		}
+		if r.MaxInFlight > 0 {
+			if q.shares[r.Lane] == nil {
+				q.shares[r.Lane] = map[hub.ID]limit.Share{}
+			}
+			var others []limit.Share
+			for h, s := range q.shares[r.Lane] {
+				if h != holder {
+					others = append(others, s)
+				}
+			}
+			grants[i].Slots = limit.Slots(r.MaxInFlight, others, r.Wanted, r.Running)
+			q.shares[r.Lane][holder] = limit.Share{Slots: grants[i].Slots, Wanted: r.Wanted}
+		}
+	}
+	return grants, nil
 }
 
 func (q *memoryQueue) Events(_ context.Context, ids []hub.ID) (events []hub.Event, err error) {
@@ -127,19 +204,25 @@ func (q *memoryQueue) Events(_ context.Context, ids []hub.ID) (events []hub.Even
 	return events, nil
 }
 
-func (q *memoryQueue) ReleaseLeases(_ context.Context, claims []db.Claim, putOff time.Duration) error {
+func (q *memoryQueue) ReleaseLeases(_ context.Context, releases []db.Release) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.away {
 		return errAway
 	}
-	for _, c := range claims {
-		if r := q.rows[c.Delivery.ID]; r != nil && r.token == c.LeaseToken {
-			r.token, r.until = 0, time.Time{}
-			if putOff > 0 {
-				r.due = time.Now().Add(putOff)
+	for _, c := range releases {
+		if r := q.rows[c.Claim.Delivery.ID]; r != nil && r.token == c.Claim.LeaseToken {
+			r.token, r.until, r.alone = 0, time.Time{}, false
+			if c.PutOff > 0 {
+				r.due = time.Now().Add(c.PutOff)
 			}
-			q.released = append(q.released, released{c.Delivery.ID, putOff, time.Now()})
+			if c.Hold {
+				r.held = true
+			}
+			if !c.To.IsZero() {
+				r.delivery.Destination = c.To
+			}
+			q.released = append(q.released, released{c.Claim.Delivery.ID, c.PutOff, c.Hold, c.To, time.Now()})
 		}
 	}
 	return nil
@@ -164,7 +247,8 @@ func (q *memoryQueue) RecordOutcomes(_ context.Context, _ hub.ID, outcomes []hub
 			delete(q.rows, o.Delivery.ID)
 			continue
 		}
-		r.due, r.token, r.until, r.reclaims = o.Decision.NextAt, 0, time.Time{}, 0
+		r.due, r.token, r.until, r.reclaims, r.alone = o.Decision.NextAt, 0, time.Time{}, 0, false
+		r.delivery.LastAt = o.Decision.LastAt
 		r.delivery.Attempts = o.Attempt.Number
 		r.delivery.RunAttempts++
 		if r.delivery.FirstFailedAt.IsZero() {

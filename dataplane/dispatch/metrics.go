@@ -16,6 +16,7 @@ type Metrics struct {
 	Queued            *prometheus.CounterVec // new deliveries left to the queue, by reason
 	Claimed           prometheus.Counter
 	LostLeases        prometheus.Counter
+	Panics            prometheus.Counter
 	AttemptDuration   prometheus.Histogram
 	FirstAttemptDelay prometheus.Histogram
 	FlushSize         prometheus.Histogram
@@ -32,7 +33,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "streaming_hub_dispatch_outcomes_total", Help: "Attempts by what their delivery became.",
 		}, []string{"state"}),
 		PutOff: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "streaming_hub_dispatch_put_off_total", Help: "Claims given back without an attempt, by reason.",
+			Name: "streaming_hub_dispatch_put_off_total", Help: "Claims given back, or deliveries ended, without an attempt, by reason.",
 		}, []string{"reason"}),
 		Queued: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "streaming_hub_dispatch_queued_total",
@@ -43,6 +44,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}),
 		LostLeases: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "streaming_hub_dispatch_lost_leases_total", Help: "Outcomes refused because the lease had passed to another worker.",
+		}),
+		Panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "streaming_hub_dispatch_panics_total", Help: "Attempts that panicked: a fault of the hub, told in its log.",
 		}),
 		AttemptDuration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "streaming_hub_dispatch_attempt_seconds", Help: "Duration of an attempt.",
@@ -61,9 +65,42 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 12),
 		}),
 	}
-	r.MustRegister(m.Attempts, m.States, m.PutOff, m.Queued, m.Claimed, m.LostLeases, m.AttemptDuration,
+	r.MustRegister(m.Attempts, m.States, m.PutOff, m.Queued, m.Claimed, m.LostLeases, m.Panics, m.AttemptDuration,
 		m.FirstAttemptDelay, m.FlushSize, m.FlushDuration)
 	return m
+}
+
+// Describe and Collect make the pool's own state a metric.
+func (p *Pool) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{heldDesc, workersDesc, capDesc} {
+		ch <- d
+	}
+}
+
+var (
+	heldDesc = prometheus.NewDesc("streaming_hub_dispatch_held_deliveries",
+		"Deliveries that this process holds a lease of, of all destinations and of slow or unproven ones.", []string{"destinations"}, nil)
+	workersDesc = prometheus.NewDesc("streaming_hub_dispatch_busy_workers",
+		"Workers that make an attempt now, for all destinations and for slow or unproven ones.", []string{"destinations"}, nil)
+	capDesc = prometheus.NewDesc("streaming_hub_dispatch_worker_cap",
+		"Most workers that all destinations, one destination, and all slow or unproven ones together may hold.", []string{"of"}, nil)
+)
+
+// Collect reads the state.
+func (p *Pool) Collect(ch chan<- prometheus.Metric) {
+	p.mu.Lock()
+	held, suspectHeld, running, suspectRunning := p.held, p.suspectHeld, p.running, p.suspectRunning
+	p.mu.Unlock()
+	gauge := func(d *prometheus.Desc, v int, label string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), label)
+	}
+	gauge(heldDesc, held, "all")
+	gauge(heldDesc, suspectHeld, "suspect")
+	gauge(workersDesc, running, "all")
+	gauge(workersDesc, suspectRunning, "suspect")
+	gauge(capDesc, p.deps.Workers, "all")
+	gauge(capDesc, DestinationCap(p.deps.Workers), "destination")
+	gauge(capDesc, SuspectCap(p.deps.Workers), "suspects")
 }
 
 func (m *Metrics) attempt(a *hub.Attempt, d *hub.Decision) {

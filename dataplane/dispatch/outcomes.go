@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,15 +30,12 @@ type outcomeWriter struct {
 	mu       sync.Mutex
 	arrived  chan struct{}
 	outcomes []hub.Outcome
-	releases map[time.Duration][]db.Claim
+	releases []db.Release
 	closed   bool
 }
 
 func newOutcomeWriter(d Deps) *outcomeWriter {
-	return &outcomeWriter{
-		deps: d, slots: make(chan struct{}, d.Unwritten), arrived: make(chan struct{}, 1),
-		releases: map[time.Duration][]db.Claim{},
-	}
+	return &outcomeWriter{deps: d, slots: make(chan struct{}, d.Unwritten), arrived: make(chan struct{}, 1)}
 }
 
 // write queues an outcome. It holds up its worker while too many are
@@ -56,9 +54,9 @@ func (w *outcomeWriter) write(ctx context.Context, o hub.Outcome) {
 }
 
 // release queues the return of a lease without an attempt.
-func (w *outcomeWriter) release(c db.Claim, putOff time.Duration) {
+func (w *outcomeWriter) release(r db.Release) {
 	w.mu.Lock()
-	w.releases[putOff] = append(w.releases[putOff], c)
+	w.releases = append(w.releases, r)
 	w.mu.Unlock()
 	w.signal()
 }
@@ -90,9 +88,9 @@ func (w *outcomeWriter) run(ctx context.Context) {
 		if len(w.outcomes) == 0 {
 			w.outcomes = nil
 		}
-		var releases map[time.Duration][]db.Claim
+		var releases []db.Release
 		if len(w.releases) > 0 && (w.closed || n == 0 || w.deps.Now().Sub(lastRelease) >= releaseEvery) {
-			releases, w.releases = w.releases, map[time.Duration][]db.Claim{}
+			releases, w.releases = w.releases, nil
 		}
 		closed := w.closed
 		w.mu.Unlock()
@@ -149,10 +147,10 @@ func (w *outcomeWriter) record(ctx context.Context, batch []hub.Outcome) bool {
 	}
 }
 
-func (w *outcomeWriter) giveBack(ctx context.Context, releases map[time.Duration][]db.Claim) {
-	for putOff, claims := range releases {
-		if err := w.deps.Queue.ReleaseLeases(ctx, claims, putOff); err != nil && ctx.Err() == nil {
-			w.deps.Log.Warn("cannot give leases back; they run out by themselves", "deliveries", len(claims), "error", err)
+func (w *outcomeWriter) giveBack(ctx context.Context, releases []db.Release) {
+	for part := range slices.Chunk(releases, maxFlush) {
+		if err := w.deps.Queue.ReleaseLeases(ctx, part); err != nil && ctx.Err() == nil {
+			w.deps.Log.Warn("cannot give leases back; they run out by themselves", "deliveries", len(part), "error", err)
 		}
 	}
 }

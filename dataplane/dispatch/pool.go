@@ -1,13 +1,18 @@
 // Package dispatch makes attempts: it takes due deliveries under a lease,
 // sends each once, decides what follows and records it.
 //
-//	pool.go      what this process holds, and its workers          (shell)
-//	handover.go  new deliveries, straight from ingest              (shell)
-//	claim.go     leases due deliveries from the queue              (shell)
-//	admit.go     how much to claim, of which lanes                 (pure)
-//	attempt.go   one attempt of one delivery                       (shell)
-//	decide.go    what follows from an attempt                      (pure)
-//	outcomes.go  writes outcomes in batches                        (shell)
+//	pool.go      what the pool is made of, its start and its end    (shell)
+//	lane.go      what it holds of each destination, and its workers (shell)
+//	handover.go  new deliveries, straight from ingest               (shell)
+//	claim.go     leases due deliveries from the queue               (shell)
+//	gate.go      which lanes may be claimed at all                  (shell)
+//	admit.go     how much to hold and to claim                      (pure)
+//	manner.go    how a destination behaves, and what it may take    (pure)
+//	pace.go      starts and slots of a destination with limits      (pure)
+//	attempt.go   one attempt of one delivery, or why there is none  (shell)
+//	alone.go     deliveries that a process may have died of         (shell)
+//	decide.go    what follows from an attempt                       (pure)
+//	outcomes.go  writes outcomes in batches                         (shell)
 //
 // What must hold, and why:
 //
@@ -20,9 +25,15 @@
 //   - New deliveries of an idle lane go from ingest to a worker in memory; a
 //     lane with a backlog in the database goes through it, so none is overtaken
 //     for ever.
+//   - A destination holds at most half of the workers, and all those that are
+//     slow or unproven hold at most half together: whatever hangs, the other
+//     half works.
+//   - A wait that is not a try uses up no attempt: lanes behind an open circuit
+//     are not claimed at all, and what was claimed before is given back.
 package dispatch
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"io"
@@ -34,14 +45,19 @@ import (
 	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/breaker"
 )
 
 // Queue is the delivery queue in the database.
 type Queue interface {
 	Lanes(ctx context.Context, after db.Lane, limit int) ([]db.LaneHead, error)
 	ClaimLanes(ctx context.Context, quotas []db.LaneQuota, lease time.Duration) ([]db.Claim, error)
+	ClaimLast(ctx context.Context, quotas []db.LaneQuota, lease time.Duration) ([]db.Claim, error)
+	BeginAlone(ctx context.Context, c db.Claim, lease time.Duration) (bool, error)
 	Events(ctx context.Context, ids []hub.ID) ([]hub.Event, error)
-	ReleaseLeases(ctx context.Context, claims []db.Claim, putOff time.Duration) error
+	ReleaseLeases(ctx context.Context, releases []db.Release) error
+	ShareLimits(ctx context.Context, holder hub.ID, ttl time.Duration, requests []db.LimitRequest) ([]db.LimitGrant, error)
+	SubscriptionExists(ctx context.Context, id hub.SubscriptionID) (bool, error)
 	RecordOutcomes(ctx context.Context, feedID hub.ID, outcomes []hub.Outcome) (map[hub.DeliveryID]bool, error)
 }
 
@@ -55,20 +71,59 @@ type Tenants interface {
 	Get(ctx context.Context, ids []hub.TenantID) (map[hub.TenantID]*snapshot.Tenant, error)
 }
 
+// Circuits are the circuit breakers of destinations.
+type Circuits interface {
+	Admit(lane db.Lane, last bool) breaker.Admission
+	Ramp(lane db.Lane) int
+	OpenLanes() []db.Lane
+	TakeProbe(ctx context.Context, lane db.Lane, attempt hub.AttemptID) (generation int64, taken bool, err error)
+	Record(lane db.Lane, o breaker.Outcome)
+}
+
+// Health is what the failure policies say and learn.
+type Health interface {
+	// Admit says whether FAILURE_RATE lets attempts of a destination run. try
+	// means that the attempt would be the one try of a disabled destination: it
+	// runs once TakeTry has said so.
+	Admit(lane db.Lane) (allow, try bool)
+	TakeTry(ctx context.Context, lane db.Lane) (bool, error)
+	Record(o Observed)
+}
+
+// Observed is an attempt as the failure policies see it.
+type Observed struct {
+	Lane         db.Lane
+	Subscription hub.SubscriptionID
+	Policy       hub.FailurePolicy
+	Status       int32
+	Class        hub.ErrorClass // "" for a success
+	Try          bool           // the one try of a disabled destination
+	Replay       bool           // a run that an operator asked for
+	Gone         bool           // 410, and the subscription asks to be disabled then
+}
+
 // Deps are what a Pool works with.
 type Deps struct {
 	Queue     Queue
 	Sink      Sink
 	Tenants   Tenants
+	Circuits  Circuits
+	Health    Health
 	Workers   int           // attempts at once, 8 by default
 	Lease     time.Duration // of a claim, 60 s by default; longer than the longest attempt
 	Unwritten int           // outcomes sent and not yet written, 512 by default
-	Now       func() time.Time
-	Random    io.Reader
-	Token     func() int64   // a random lease token, never 0
-	Jitter    func() float64 // [0, 1)
-	Metrics   *Metrics
-	Log       *slog.Logger
+	// Poison is how many lone runs of a delivery may end without an outcome
+	// before the next such end makes it a dead letter; 5 by default.
+	Poison int
+	// MaxBody is the largest body that is sent, in bytes; 0 for no limit. It
+	// matters when the limit of ingest was lowered since an event came.
+	MaxBody int
+	Now     func() time.Time
+	Random  io.Reader
+	Token   func() int64   // a random lease token, never 0
+	Jitter  func() float64 // [0, 1)
+	Metrics *Metrics
+	Log     *slog.Logger
 }
 
 // job is a leased delivery in memory.
@@ -77,40 +132,46 @@ type job struct {
 	event *hub.Event
 	// leaseEnds is by our clock and early: counted from before the claim.
 	leaseEnds time.Time
+	started   time.Time
+	at        *list.Element // in Pool.started, until it is slow
 }
 
 func (j *job) lane() db.Lane {
 	return db.Lane{Tenant: j.claim.Delivery.Tenant, Destination: j.claim.Delivery.Destination}
 }
 
-// lane is what this process holds of one destination.
-type lane struct {
-	waiting []*job
-	running int // attempts under way
-	held    int // reserved + waiting + running
-}
-
 // Pool holds leased deliveries and the workers that attempt them.
 type Pool struct {
 	deps     Deps
+	holder   hub.ID // of slots; one for each process
 	outcomes *outcomeWriter
 	wake     chan struct{} // the claim loop has something to do
+	due      chan struct{} // somebody left due deliveries in the queue
 
 	mu       sync.Mutex
 	ready    *sync.Cond
 	lanes    map[db.Lane]*lane
-	runnable *rotation // lanes with waiting jobs and a free worker allowance
+	conducts map[db.Lane]*conduct
+	trusted  *rotation // lanes with waiting jobs and a worker to spare
+	suspects *rotation // the same, of destinations that may hang
+	turn     bool      // whose turn it is between the two
+	started  *list.List
+	alone    []*job
 	backlog  *rotation // lanes with due deliveries in the database
 	added    map[db.Lane]uint64
 	adds     uint64
 	room     int
 	pace     float64 // deliveries finished per second, lately
-	paced    bool    // some were finished: the pace is known
-	held     int
-	promised int // of the room, to ingest batches that are about to reserve
-	bytes    int
-	finished int // since the claim loop last looked
-	stopping bool
+	timed    bool    // some were finished: the pace is known
+	pruned   time.Time
+
+	held, suspectHeld       int
+	running, suspectRunning int
+	aloneRuns               bool
+	promised                int // of the room, to ingest batches that are about to reserve
+	bytes                   int
+	finished                int // since the claim loop last looked
+	stopping                bool
 
 	unsignedAt  time.Time // when a delivery last waited for a key
 	unsignedWhy error
@@ -128,10 +189,14 @@ func NewPool(d Deps) *Pool {
 	if d.Unwritten <= 0 {
 		d.Unwritten = 512
 	}
+	if d.Poison <= 0 {
+		d.Poison = 5
+	}
 	p := &Pool{
-		deps: d, wake: make(chan struct{}, 1), lanes: map[db.Lane]*lane{},
-		runnable: newRotation(), backlog: newRotation(), added: map[db.Lane]uint64{},
-		room: Room(d.Workers, 0),
+		deps: d, holder: hub.NewID(d.Now(), d.Random), wake: make(chan struct{}, 1), due: make(chan struct{}, 1),
+		lanes: map[db.Lane]*lane{}, conducts: map[db.Lane]*conduct{}, added: map[db.Lane]uint64{},
+		trusted: newRotation(), suspects: newRotation(), backlog: newRotation(), started: list.New(),
+		room: Room(d.Workers, 0), pruned: d.Now(),
 	}
 	p.ready = sync.NewCond(&p.mu)
 	p.outcomes = newOutcomeWriter(d)
@@ -194,44 +259,18 @@ func (p *Pool) unsigned(why error) {
 	}
 }
 
-func (p *Pool) signal() {
+// Due is told that somebody left due deliveries in the queue.
+func (p *Pool) Due() {
 	select {
-	case p.wake <- struct{}{}:
+	case p.due <- struct{}{}:
 	default:
 	}
 }
 
-func (p *Pool) lane(key db.Lane) *lane {
-	l, ok := p.lanes[key]
-	if !ok {
-		l = &lane{}
-		p.lanes[key] = l
-	}
-	return l
-}
-
-func (p *Pool) hold(l *lane, bytes, n int) {
-	l.held += n
-	p.held += n
-	p.bytes += bytes
-}
-
-func (p *Pool) drop(key db.Lane, bytes int) {
-	l := p.lanes[key]
-	p.hold(l, -bytes, -1)
-	if l.held == 0 {
-		delete(p.lanes, key)
-	}
-}
-
-// enqueue makes a held job available to the workers.
-func (p *Pool) enqueue(j *job) {
-	key := j.lane()
-	l := p.lane(key)
-	l.waiting = append(l.waiting, j)
-	if l.running < DestinationCap(p.deps.Workers) {
-		p.runnable.add(key)
-		p.ready.Signal()
+func (p *Pool) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -241,47 +280,9 @@ func (p *Pool) addBacklog(key db.Lane) {
 	p.backlog.add(key)
 }
 
-// take waits for a job whose destination has a worker to spare; nil means that
-// the pool is stopping.
-func (p *Pool) take() *job {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for {
-		if p.stopping {
-			return nil
-		}
-		if key, ok := p.runnable.next(); ok {
-			l := p.lanes[key]
-			j := l.waiting[0]
-			l.waiting[0] = nil
-			l.waiting = l.waiting[1:]
-			l.running++
-			if len(l.waiting) == 0 || l.running >= DestinationCap(p.deps.Workers) {
-				p.runnable.remove(key)
-			}
-			return j
-		}
-		p.ready.Wait()
-	}
-}
-
-// finish lets go of a job that a worker took.
-func (p *Pool) finish(j *job) {
-	key := j.lane()
-	p.mu.Lock()
-	l := p.lanes[key]
-	l.running--
-	if len(l.waiting) > 0 && !p.runnable.has(key) {
-		p.runnable.add(key)
-		p.ready.Signal()
-	}
-	p.drop(key, int(j.claim.Delivery.BodyBytes))
-	p.finished++
-	hungry := p.held <= p.room/2 && p.backlog.len() > 0
-	p.mu.Unlock()
-	if hungry {
-		p.signal()
-	}
+func (p *Pool) dropBacklog(key db.Lane) {
+	p.backlog.remove(key)
+	delete(p.added, key)
 }
 
 func (p *Pool) stop(ctx context.Context) {
@@ -294,21 +295,26 @@ func (p *Pool) stop(ctx context.Context) {
 
 // giveBackWaiting releases the leases of jobs that no worker has started.
 func (p *Pool) giveBackWaiting(ctx context.Context) {
-	var claims []db.Claim
+	var releases []db.Release
 	p.mu.Lock()
 	for key, l := range p.lanes {
 		for _, j := range l.waiting {
-			claims = append(claims, j.claim)
+			releases = append(releases, db.Release{Claim: j.claim})
 			p.hold(l, -int(j.claim.Delivery.BodyBytes), -1)
 		}
 		l.waiting = nil
-		p.runnable.remove(key)
+		p.place(key, l)
 	}
+	for _, j := range p.alone {
+		releases = append(releases, db.Release{Claim: j.claim})
+		p.drop(j.lane(), int(j.claim.Delivery.BodyBytes))
+	}
+	p.alone = nil
 	p.mu.Unlock()
-	if len(claims) == 0 {
+	if len(releases) == 0 {
 		return
 	}
-	if err := p.deps.Queue.ReleaseLeases(ctx, claims, 0); err != nil {
-		p.deps.Log.Warn("cannot give leases back; they run out by themselves", "deliveries", len(claims), "error", err)
+	if err := p.deps.Queue.ReleaseLeases(ctx, releases); err != nil {
+		p.deps.Log.Warn("cannot give leases back; they run out by themselves", "deliveries", len(releases), "error", err)
 	}
 }

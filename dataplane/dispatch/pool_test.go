@@ -31,6 +31,7 @@ func refusing(context.Context, sink.Job) hub.Failure {
 
 func TestPool_born_claimed_is_sent_at_once_without_a_claim(t *testing.T) {
 	bubble(t, 2, nil, func(r *rig) {
+		r.proven()
 		list := append(r.deliveries(0, 3), r.deliveries(1, 2)...)
 		r.ingest(list)
 		r.after(0)
@@ -62,6 +63,7 @@ func TestPool_reserves_only_what_it_can_take(t *testing.T) {
 			}
 			return n
 		}
+		r.proven()
 		_, room := r.pool.Held()
 		later := r.deliveries(0, 1)
 		later[0].DueIn = time.Second
@@ -69,10 +71,10 @@ func TestPool_reserves_only_what_it_can_take(t *testing.T) {
 			t.Error("a delivery that is due later was reserved")
 		}
 		one, two, three := r.deliveries(0, 100), r.deliveries(1, 100), r.deliveries(2, 100)
-		if n := reserved(one); n != LaneShare(room) {
+		if n := reserved(one); n != LaneShare(room, false, 2) {
 			t.Errorf("one lane got %d of a room of %d", n, room)
 		}
-		if n := reserved(two); n != room-LaneShare(room) {
+		if n := reserved(two); n != room-LaneShare(room, false, 2) {
 			t.Errorf("the second lane got %d of a room of %d", n, room)
 		}
 		if n := reserved(three); n != 0 {
@@ -151,6 +153,7 @@ func TestPool_destination_takes_half_of_the_workers(t *testing.T) {
 			return sleeping(time.Millisecond)(ctx, job)
 		}
 	}, func(r *rig) {
+		r.proven()                    // it was fast until now
 		r.ingest(r.deliveries(0, 60)) // more than all workers
 		r.after(time.Second)
 		r.ingest(r.deliveries(1, 10))

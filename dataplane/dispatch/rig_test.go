@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/streaming-hub/streaming-hub/dataplane/circuit"
+	"github.com/streaming-hub/streaming-hub/dataplane/circuit/circuittest"
 	"github.com/streaming-hub/streaming-hub/dataplane/sink"
 	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
 	"github.com/streaming-hub/streaming-hub/db"
@@ -31,6 +33,7 @@ type scripted struct {
 
 type sent struct {
 	id     hub.DeliveryID
+	to     hub.DestinationID
 	number int32
 	at     time.Time
 }
@@ -39,7 +42,7 @@ func (s *scripted) Attempt(ctx context.Context, job sink.Job) hub.Attempt {
 	started := time.Now()
 	dest := job.Delivery.Destination
 	s.mu.Lock()
-	s.sent = append(s.sent, sent{job.Delivery.ID, job.Number, started})
+	s.sent = append(s.sent, sent{job.Delivery.ID, dest, job.Number, started})
 	s.running[dest]++
 	s.most[dest] = max(s.most[dest], s.running[dest])
 	s.mu.Unlock()
@@ -97,12 +100,14 @@ func (s *configStore) ConfigVersions(_ context.Context, ids []hub.TenantID) (map
 // rig is a pool in a bubble of fake time, with everything around it.
 type rig struct {
 	*testing.T
-	pool  *Pool
-	queue *memoryQueue
-	sink  *scripted
-	store *configStore
-	lanes []db.Lane // one subscription each
-	subs  map[db.Lane]hub.SubscriptionID
+	pool   *Pool
+	queue  *memoryQueue
+	sink   *scripted
+	store  *configStore
+	boards *circuittest.Memory
+	health *openHealth
+	lanes  []db.Lane // one subscription each
+	subs   map[db.Lane]hub.SubscriptionID
 
 	stop func() // asks the pool to stop
 	done chan struct{}
@@ -123,6 +128,7 @@ func bubble(t *testing.T, destinations int, change func(r *rig, d *Deps), test f
 			T: t, queue: &memoryQueue{rows: map[hub.DeliveryID]*queueRow{}}, subs: map[db.Lane]hub.SubscriptionID{},
 			sink: &scripted{running: map[hub.DestinationID]int{}, most: map[hub.DestinationID]int{}},
 		}
+		r.boards, r.health = &circuittest.Memory{}, &openHealth{}
 		r.store = &configStore{config: db.TenantConfig{Version: 1, Destinations: map[hub.DestinationID]db.DestinationConfig{}}}
 		for range destinations {
 			dest, sub, binding := hub.DestinationID{ID: newID()}, hub.SubscriptionID{ID: newID()}, secret.Binding{Tenant: "acme", Row: newID(), Version: 1}
@@ -144,10 +150,14 @@ func bubble(t *testing.T, destinations int, change func(r *rig, d *Deps), test f
 			r.subs[lane] = sub
 		}
 		tenants := snapshot.New(snapshot.Deps{Store: r.store, Keyring: keyring, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		board := circuit.New(circuit.Deps{
+			Store: r.boards, Now: time.Now, Random: rand.Reader, Log: slog.New(slog.DiscardHandler),
+			Moved: func(l db.Lane) { r.pool.Moved(l) },
+		})
 		var token int64
 		var tokens sync.Mutex
 		deps := Deps{
-			Queue: r.queue, Sink: r.sink, Tenants: tenants, Workers: 8, Now: time.Now, Random: rand.Reader,
+			Queue: r.queue, Sink: r.sink, Tenants: tenants, Circuits: board, Health: r.health, Workers: 8, Now: time.Now, Random: rand.Reader,
 			Token: func() int64 {
 				tokens.Lock()
 				defer tokens.Unlock()
@@ -167,16 +177,14 @@ func bubble(t *testing.T, destinations int, change func(r *rig, d *Deps), test f
 		started := make(chan struct{})
 		go func() {
 			defer close(r.done)
-			refreshing := make(chan struct{})
-			go func() {
-				defer close(refreshing)
-				_ = tenants.Run(ctx)
-			}()
+			var beside sync.WaitGroup
+			beside.Go(func() { _ = tenants.Run(ctx) })
+			beside.Go(func() { _ = board.Run(ctx) })
 			close(started)
 			if err := r.pool.Run(ctx, hard); err != nil {
 				t.Error(err)
 			}
-			<-refreshing
+			beside.Wait()
 		}()
 		<-started
 		synctest.Wait()
@@ -187,6 +195,55 @@ func bubble(t *testing.T, destinations int, change func(r *rig, d *Deps), test f
 		}()
 		test(r)
 	})
+}
+
+// openHealth is a failure policy that nothing trips, and remembers what it saw.
+type openHealth struct {
+	mu   sync.Mutex
+	seen []Observed
+	shut bool // no attempt of any destination
+	try  bool // one, when asked for
+}
+
+func (h *openHealth) Admit(db.Lane) (allow, try bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.shut || h.try, h.shut && h.try
+}
+
+func (h *openHealth) TakeTry(context.Context, db.Lane) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	taken := h.try
+	h.try = false
+	return taken, nil
+}
+
+func (h *openHealth) Record(o Observed) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seen = append(h.seen, o)
+}
+
+func (h *openHealth) set(shut, try bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.shut, h.try = shut, try
+}
+
+func (h *openHealth) observed() []Observed {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.seen)
+}
+
+// proven makes the pool know all destinations as fast.
+func (r *rig) proven() {
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	for _, l := range r.lanes {
+		r.pool.conductOf(l).manner = manner{Known: true, Grown: DestinationCap(r.pool.deps.Workers)}
+	}
 }
 
 // deliveries makes n new ones of a lane.
@@ -242,5 +299,23 @@ func (r *rig) wantSettled(n int) {
 	defer r.pool.mu.Unlock()
 	if r.pool.held != 0 || r.pool.bytes != 0 {
 		r.Errorf("the pool still holds %d deliveries of %d bytes", r.pool.held, r.pool.bytes)
+	}
+}
+
+// wantEnd says whether the only delivery ended without a request, for a
+// reason.
+func (r *rig) wantEnd(reason hub.DeadReason) {
+	r.Helper()
+	history := r.queue.history()
+	if len(r.sink.log()) != 0 || len(history) != 1 || len(r.queue.left()) != 0 {
+		r.Fatalf("%d sent, %d recorded, %d left, want one end", len(r.sink.log()), len(history), len(r.queue.left()))
+	}
+	o := history[0]
+	if o.Decision.State != hub.Dead || o.Decision.DeadReason != reason || o.Attempt.Number != 0 ||
+		o.Attempt.Failure.Detail == "" || len(o.Decision.Fingerprint) == 0 {
+		r.Errorf("outcome = %+v", o)
+	}
+	if held, _ := r.pool.Held(); held != 0 {
+		r.Errorf("the pool holds %d", held)
 	}
 }

@@ -10,6 +10,7 @@ import (
 func TestPool_stop(t *testing.T) {
 	t.Run("waiting_ones_go_back_and_running_ones_end", func(t *testing.T) {
 		bubble(t, 3, func(r *rig, _ *Deps) { r.sink.do = sleeping(10 * time.Second) }, func(r *rig) {
+			r.proven()
 			r.ingest(r.deliveries(0, 10))
 			r.ingest(r.deliveries(1, 10))
 			r.after(time.Second)
@@ -46,6 +47,7 @@ func TestPool_stop(t *testing.T) {
 	})
 	t.Run("reserved_before_and_stored_after_goes_back", func(t *testing.T) {
 		bubble(t, 1, nil, func(r *rig) {
+			r.proven()
 			list := r.deliveries(0, 3)
 			r.pool.Reserve(list)
 			r.queue.insert(list, r.pool.Lease())
@@ -60,6 +62,7 @@ func TestPool_stop(t *testing.T) {
 	})
 	t.Run("hard_end_records_nothing_of_what_it_cut_off", func(t *testing.T) {
 		bubble(t, 1, func(r *rig, _ *Deps) { r.sink.do = sleeping(10 * time.Second) }, func(r *rig) {
+			r.proven()
 			r.ingest(r.deliveries(0, 2))
 			r.after(time.Second)
 			r.stop()
@@ -78,6 +81,7 @@ func TestPool_stop(t *testing.T) {
 	t.Run("outcomes_that_cannot_be_written_do_not_hold_it_past_the_hard_end", func(t *testing.T) {
 		bubble(t, 1, nil, func(r *rig) {
 			r.queue.setAway(true)
+			r.proven()
 			r.ingest(r.deliveries(0, 2))
 			r.after(time.Second)
 			r.stop()
@@ -95,6 +99,7 @@ func TestPool_stop(t *testing.T) {
 
 func TestPool_while_the_database_is_away(t *testing.T) {
 	bubble(t, 4, func(_ *rig, d *Deps) { d.Unwritten = 5 }, func(r *rig) {
+		r.proven()
 		r.queue.setAway(true)
 		var all []db.NewDelivery
 		for lane := range 4 {

@@ -34,6 +34,8 @@ func PlaceKey(topicID [16]byte, partition int32, offset int64) hub.ID {
 type Router interface {
 	Match(ev *hub.Event) []*hub.EventSubscription
 	Policy(sub *hub.EventSubscription) hub.RetryPolicy
+	// Limited reports whether its destination has limits that replicas share.
+	Limited(sub *hub.EventSubscription) bool
 }
 
 // World is what a plan depends on besides the records: state read under the
@@ -142,8 +144,10 @@ func (p *planner) accept(r *Record) {
 			continue // a saved filter, read by the pull API
 		}
 		wanted++
+		policy := p.world.Router.Policy(sub)
 		p.plan.Writes.Deliveries = append(p.plan.Writes.Deliveries, db.NewDelivery{
-			DueIn: retry.First(p.world.Router.Policy(sub), p.world.Jitter()),
+			DueIn: retry.First(policy, p.world.Jitter()), Last: retry.MaxAttempts(policy) == 1,
+			Limited: p.world.Router.Limited(sub),
 			Delivery: hub.Delivery{
 				ID: hub.DeliveryID{ID: hub.NewID(p.world.Now, p.world.Random)}, Event: ev.ID, Tenant: ev.Tenant,
 				Subscription: sub.ID, Destination: sub.Destination, Run: 1,

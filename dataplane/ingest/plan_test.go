@@ -50,6 +50,7 @@ type wishes map[hub.TenantID][]*hub.EventSubscription
 
 func (w wishes) Match(ev *hub.Event) []*hub.EventSubscription    { return w[ev.Tenant] }
 func (wishes) Policy(sub *hub.EventSubscription) hub.RetryPolicy { return sub.RetryPolicy }
+func (wishes) Limited(*hub.EventSubscription) bool               { return false }
 
 func subscriptionTo(tenant hub.TenantID, kind hub.SinkKind) *hub.EventSubscription {
 	id := func() hub.ID { return hub.NewID(planTime, rand.Reader) }

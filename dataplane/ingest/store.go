@@ -168,3 +168,8 @@ func (r router) Policy(sub *hub.EventSubscription) hub.RetryPolicy {
 	}
 	return hub.RetryPolicy{}
 }
+
+func (r router) Limited(sub *hub.EventSubscription) bool {
+	d := r[sub.Tenant].Destination(sub.Destination)
+	return d != nil && d.Limited()
+}

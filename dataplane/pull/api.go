@@ -151,7 +151,7 @@ func (a *API) filter(ctx context.Context, t hub.TenantID, p *params) (filter, er
 	if err != nil {
 		return nil, err
 	}
-	if len(found) == 0 || found[0].Tenant != t {
+	if len(found) == 0 || found[0].Tenant != t || !found[0].DeletedAt.IsZero() {
 		return nil, &fault{status: http.StatusNotFound, Code: "not_found", Parameter: "subscription", Message: "the tenant has no such event subscription"}
 	}
 	saved := found[0]

@@ -139,6 +139,8 @@ func TestAPI_saved_filter(t *testing.T) {
 	refused("a missing one", "sub_"+strings.Repeat("0a", 16), 404, "not_found")
 	w.exec(`UPDATE event_subscriptions SET enabled = false, disabled_by = 'USER' WHERE kind = 'PULL'`)
 	refused("a disabled one", pull, 409, "subscription_disabled")
+	w.exec(`UPDATE event_subscriptions SET deleted_at = now() WHERE kind = 'PULL'`)
+	refused("a deleted one", pull, 404, "not_found")
 }
 
 func TestAPI_expired_and_revoked_tokens(t *testing.T) {

@@ -26,6 +26,11 @@ import (
 // question; a name without any is unknown, and "slow." gets no answer before
 // quit.
 func nameServer(records map[string][]string, quit <-chan struct{}) *net.Resolver {
+	return changingNameServer(func(name string, _ dnsmessage.Type) []string { return records[name] }, quit)
+}
+
+// changingNameServer asks for the records at each question.
+func changingNameServer(records func(name string, about dnsmessage.Type) []string, quit <-chan struct{}) *net.Resolver {
 	return &net.Resolver{PreferGo: true, StrictErrors: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		ours, theirs := net.Pipe() // not a PacketConn: the resolver speaks DNS over TCP
 		go func() {
@@ -42,18 +47,25 @@ func nameServer(records map[string][]string, quit <-chan struct{}) *net.Resolver
 			if m.Unpack(question) != nil {
 				return
 			}
-			name := m.Questions[0].Name.String()
+			name := strings.ToLower(m.Questions[0].Name.String())
 			if strings.HasPrefix(name, "slow.") {
 				<-quit
 				return
 			}
 			m.Response, m.RecursionAvailable, m.Additionals = true, true, nil
-			if len(records[name]) == 0 {
+			found := records(name, m.Questions[0].Type)
+			if len(found) == 0 {
 				m.RCode = dnsmessage.RCodeNameError
 			}
-			for _, text := range records[name] {
+			head := dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Class: dnsmessage.ClassINET, TTL: 1}
+			for _, text := range found {
+				if alias, ok := strings.CutPrefix(text, "cname:"); ok {
+					target := dnsmessage.MustNewName(alias)
+					m.Answers = append(m.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.CNAMEResource{CNAME: target}})
+					head.Name = target
+					continue
+				}
 				a := netip.MustParseAddr(text)
-				head := dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Class: dnsmessage.ClassINET, TTL: 1}
 				switch {
 				case a.Is4() && m.Questions[0].Type == dnsmessage.TypeA:
 					m.Answers = append(m.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.AResource{A: a.As4()}})
@@ -74,11 +86,9 @@ func nameServer(records map[string][]string, quit <-chan struct{}) *net.Resolver
 // resolving is a sink with its own name server.
 func resolving(t *testing.T, p address.Policy, records map[string][]string) *Webhook {
 	w := newSink(t, p)
-	g := newGuard(p)
 	quit := make(chan struct{})
 	t.Cleanup(func() { close(quit) })
-	g.resolver = nameServer(records, quit)
-	w.transport.DialContext = g.dial
+	w.guard.resolver = nameServer(records, quit)
 	return w
 }
 
@@ -165,7 +175,7 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	ca := &authority{}
-	leaf := ca.issue(t, func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true })
+	leaf := ca.issue(t, func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid, c.ExtKeyUsage = true, true, nil })
 	ca.cert, ca.key = leaf.Leaf, leaf.PrivateKey.(*ecdsa.PrivateKey)
 	return ca
 }
@@ -206,7 +216,7 @@ func TestAttempt_TLS(t *testing.T) {
 		w := newSink(t, development)
 		roots := x509.NewCertPool()
 		roots.AddCert(ca.cert)
-		w.transport.TLSClientConfig.RootCAs = roots
+		w.pool.transport.TLSClientConfig.RootCAs = roots
 		return w
 	}
 	to := func(p *peer) Job {

@@ -3,12 +3,15 @@ package sink
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,6 +39,8 @@ type peer struct {
 	addr string
 	// ended gets a value when the hub has let go of a connection.
 	ended chan struct{}
+	// released is closed by a test for receivers that wait for it.
+	released chan struct{}
 
 	mu       sync.Mutex
 	conns    int
@@ -48,6 +53,11 @@ type caller struct {
 	peer *peer
 	tap  *bytes.Buffer
 	in   *bufio.Reader
+}
+
+func callerOn(conn net.Conn, p *peer) *caller {
+	tap := &bytes.Buffer{}
+	return &caller{Conn: conn, peer: p, tap: tap, in: bufio.NewReader(io.TeeReader(conn, tap))}
 }
 
 // read takes the next request in whole; nil when there is none.
@@ -82,7 +92,7 @@ func newPeer(t *testing.T, serve func(c *caller)) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{addr: listener.Addr().String(), ended: make(chan struct{}, 1000)}
+	p := &peer{addr: listener.Addr().String(), ended: make(chan struct{}, 1000), released: make(chan struct{})}
 	var open sync.Map
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -97,8 +107,7 @@ func newPeer(t *testing.T, serve func(c *caller)) *peer {
 			open.Store(conn, nil)
 			serving.Go(func() {
 				defer conn.Close()
-				tap := &bytes.Buffer{}
-				serve(&caller{Conn: conn, peer: p, tap: tap, in: bufio.NewReader(io.TeeReader(conn, tap))})
+				serve(callerOn(conn, p))
 				p.ended <- struct{}{}
 			})
 		}
@@ -143,6 +152,25 @@ func (p *peer) wantEnded(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Error("the connection is still open five seconds after the attempt")
 	}
+}
+
+// smallReceiveBuffer keeps the kernel from taking much of an answer that the hub
+// does not read.
+func smallReceiveBuffer(_ context.Context, _, _ string, raw syscall.RawConn) error {
+	var failed error
+	err := raw.Control(func(fd uintptr) {
+		failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10)
+	})
+	return errors.Join(err, failed)
+}
+
+// abort ends a connection by a reset.
+func abort(conn net.Conn) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	conn.Close()
 }
 
 // drain reads until the hub closes.
@@ -202,12 +230,9 @@ func wantFailure(t *testing.T, a hub.Attempt, class hub.ErrorClass, phase hub.Ph
 // tlsPeer speaks TLS with a certificate and counts HTTP requests.
 func tlsPeer(t *testing.T, config *tls.Config) *peer {
 	return newPeer(t, func(c *caller) {
-		conn := tls.Server(c.Conn, config)
-		if conn.Handshake() != nil {
-			return
-		}
-		inner := &caller{Conn: conn, peer: c.peer, tap: c.tap, in: bufio.NewReader(io.TeeReader(conn, c.tap))}
-		for inner.read() != nil && inner.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") {
+		if c = c.secured(config); c != nil {
+			for c.read() != nil && c.say(ok) {
+			}
 		}
 	})
 }

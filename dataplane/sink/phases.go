@@ -2,16 +2,23 @@ package sink
 
 import (
 	"crypto/tls"
-	"net"
 	"net/http/httptrace"
+	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/hub"
 )
 
-// phases follows an attempt through the transport's hooks, which run on
-// several goroutines.
+// peerFacts are what is known of the other end of a connection.
+type peerFacts struct {
+	remoteIP   string
+	tlsVersion string // "TLS 1.3" or ""
+	http2      bool
+}
+
+// phases follows an attempt through net/http's hooks, which run on several
+// goroutines.
 type phases struct {
 	now     func() time.Time
 	started time.Time
@@ -22,7 +29,15 @@ type phases struct {
 	dialAt   time.Time
 	tlsAt    time.Time
 	timings  hub.Timings
-	remoteIP string
+	peer     peerFacts
+	sent     bool // the request's head has gone out
+	answered bool // the first byte of an answer has come
+}
+
+// micros is the whole microseconds since t, at least 1, so that a phase that
+// happened never looks like one that did not.
+func (p *phases) micros(t time.Time) int32 {
+	return int32(max(1, min(p.now().Sub(t).Microseconds(), 1<<31-1)))
 }
 
 func (p *phases) enter(phase hub.Phase) {
@@ -31,10 +46,26 @@ func (p *phases) enter(phase hub.Phase) {
 	p.mu.Unlock()
 }
 
-// micros is the whole microseconds since t, at least 1, so that a phase that
-// happened never looks like one that did not.
-func (p *phases) micros(t time.Time) int32 {
-	return int32(max(1, min(p.now().Sub(t).Microseconds(), 1<<31-1)))
+// reuse tells that the attempt goes over a connection made before.
+func (p *phases) reuse(peer peerFacts) {
+	p.mu.Lock()
+	p.phase, p.peer = hub.PhaseRequest, peer
+	p.mu.Unlock()
+}
+
+// connected ends the phases of a new connection and tells what they showed.
+func (p *phases) connected() peerFacts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.phase = hub.PhaseRequest
+	return p.peer
+}
+
+// wasSent reports whether the receiver may have seen the request.
+func (p *phases) wasSent() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent
 }
 
 func (p *phases) trace() *httptrace.ClientTrace {
@@ -44,19 +75,27 @@ func (p *phases) trace() *httptrace.ClientTrace {
 			p.phase, p.dnsAt = hub.PhaseDNS, p.now()
 			p.mu.Unlock()
 		},
-		DNSDone: func(httptrace.DNSDoneInfo) {
+		DNSDone: func(info httptrace.DNSDoneInfo) {
 			p.mu.Lock()
-			p.phase, p.timings.DNS = hub.PhaseConnect, p.micros(p.dnsAt)
+			if p.timings.DNS = p.micros(p.dnsAt); info.Err == nil {
+				p.phase = hub.PhaseConnect
+			}
 			p.mu.Unlock()
 		},
+		// A name may have several addresses, of which the last one tried
+		// counts; their time is one phase.
 		ConnectStart: func(string, string) {
 			p.mu.Lock()
-			p.phase, p.dialAt = hub.PhaseConnect, p.now()
+			if p.phase = hub.PhaseConnect; p.dialAt.IsZero() {
+				p.dialAt = p.now()
+			}
 			p.mu.Unlock()
 		},
-		ConnectDone: func(_, _ string, err error) {
+		ConnectDone: func(_, addr string, err error) {
 			p.mu.Lock()
-			p.timings.Connect = p.micros(p.dialAt)
+			if p.timings.Connect = p.micros(p.dialAt); err == nil {
+				p.peer.remoteIP = hostOf(addr)
+			}
 			p.mu.Unlock()
 		},
 		TLSHandshakeStart: func() {
@@ -64,42 +103,50 @@ func (p *phases) trace() *httptrace.ClientTrace {
 			p.phase, p.tlsAt = hub.PhaseTLS, p.now()
 			p.mu.Unlock()
 		},
-		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
+		TLSHandshakeDone: func(state tls.ConnectionState, err error) {
 			p.mu.Lock()
 			if p.timings.TLS = p.micros(p.tlsAt); err == nil {
 				p.phase = hub.PhaseRequest
+				p.peer.tlsVersion = tls.VersionName(state.Version)
+				p.peer.http2 = state.NegotiatedProtocol == "h2"
 			}
 			p.mu.Unlock()
 		},
-		GotConn: func(info httptrace.GotConnInfo) {
+		WroteHeaders: func() {
 			p.mu.Lock()
-			p.phase, p.remoteIP = hub.PhaseRequest, hostOf(info.Conn.RemoteAddr())
+			p.sent = true
 			p.mu.Unlock()
 		},
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			if info.Err == nil {
-				p.enter(hub.PhaseAnswer)
+				p.mu.Lock()
+				p.phase = hub.PhaseAnswer
+				p.mu.Unlock()
 			}
 		},
 		GotFirstResponseByte: func() {
 			p.mu.Lock()
-			p.phase, p.timings.FirstByte = hub.PhaseAnswer, p.micros(p.started)
+			p.phase, p.answered, p.timings.FirstByte = hub.PhaseAnswer, true, p.micros(p.started)
 			p.mu.Unlock()
 		},
 	}
 }
 
-func (p *phases) result() (hub.Timings, hub.Phase, string) {
+// record ends the attempt's clock.
+func (p *phases) record(a *hub.Attempt) (phase hub.Phase, answered bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.timings.Total = p.micros(p.started)
-	return p.timings, p.phase, p.remoteIP
+	a.Timings = p.timings
+	a.Answer.RemoteIP, a.Answer.TLSVersion = p.peer.remoteIP, p.peer.tlsVersion
+	return p.phase, p.answered
 }
 
 // hostOf is the address without the port.
-func hostOf(a net.Addr) string {
-	if tcp, ok := a.(*net.TCPAddr); ok {
-		return tcp.IP.String()
+func hostOf(hostport string) string {
+	a, err := netip.ParseAddrPort(hostport)
+	if err != nil {
+		return ""
 	}
-	return a.String()
+	return a.Addr().String()
 }

@@ -3,28 +3,34 @@ package sink
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/address"
 	"github.com/streaming-hub/streaming-hub/hub/signing"
 	"github.com/streaming-hub/streaming-hub/hub/wire"
 )
 
 // Webhook makes attempts over HTTP. It is safe for concurrent use.
 type Webhook struct {
-	transport *http.Transport
+	guard     *guard
+	pool      *pool
+	targets   targets
 	prefix    string
 	signature string // name of the hub's own signature header
 	userAgent []string
 	now       func() time.Time
-	urls      sync.Map // string → *url.URL: destinations are few, attempts many
-	scratch   sync.Pool
+	log       *slog.Logger
+	scratch   sync.Pool // *[]hub.Header, the lines of a request
+	buffers   sync.Pool // *[]byte, the beginning of an answer's body
 }
 
 // Job is one attempt to make.
@@ -36,6 +42,14 @@ type Job struct {
 	URL       string
 	Signer    *signing.Signer
 	Timeout   time.Duration // whole attempt, response body included
+
+	// Headers are the subscription's custom headers. One that may not be sent
+	// is left out: what was stored long ago must not stop a delivery.
+	Headers []hub.Header
+	// Credential and Certificate of the destination; nil for none. Nothing of
+	// them is in the hub.Attempt that comes of the job.
+	Credential  *Credential
+	Certificate *Certificate
 }
 
 // NewWebhook makes the sink of all webhook destinations.
@@ -46,18 +60,29 @@ func NewWebhook(c Config) *Webhook {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	g := newGuard(c.Policy)
 	return &Webhook{
-		transport: newTransport(c),
+		guard:     g,
+		pool:      newPool(newTransport(g), c.Now),
+		targets:   targets{policy: c.Policy},
 		prefix:    c.HeaderPrefix,
 		signature: c.HeaderPrefix + "Signature",
 		userAgent: []string{c.UserAgent},
 		now:       c.Now,
+		log:       c.Log,
 		scratch:   sync.Pool{New: func() any { return new([]hub.Header) }},
+		buffers: sync.Pool{New: func() any {
+			b := make([]byte, maxSnippet+utf8.UTFMax-1)
+			return &b
+		}},
 	}
 }
 
-// Close drops idle connections.
-func (w *Webhook) Close() { w.transport.CloseIdleConnections() }
+// Close drops idle connections, and those in use as soon as they are free.
+func (w *Webhook) Close() { w.pool.close() }
 
 // Attempt sends exactly one request and returns what came of it. It ends
 // within the job's timeout, whatever the receiver does.
@@ -67,103 +92,131 @@ func (w *Webhook) Attempt(ctx context.Context, job Job) hub.Attempt {
 	ctx, cancel := context.WithTimeout(ctx, job.Timeout)
 	defer cancel()
 	clock := &phases{now: w.now, started: started, phase: hub.PhasePrepare}
-	req, err := w.request(httptrace.WithClientTrace(ctx, clock.trace()), job, started)
-	if err != nil {
-		attempt.Failure = Classify(err, hub.PhasePrepare)
-		return attempt
-	}
-	clock.enter(hub.PhaseConnect)
-	res, err := w.transport.RoundTrip(req)
-	if err == nil {
-		attempt.Answer = w.read(res)
-		if res.StatusCode < 200 || res.StatusCode > 299 {
-			attempt.Failure = StatusFailure(attempt.Answer.Status, res.Header.Get("Location"))
-		}
-	}
-	timings, phase, remote := clock.result()
-	attempt.Timings, attempt.Answer.RemoteIP = timings, remote
+	hidden := newMask(job.Credential)
+
+	err := w.exchange(httptrace.WithClientTrace(ctx, clock.trace()), job, &attempt, clock, &hidden)
+	phase, answered := clock.record(&attempt)
 	if err != nil {
 		// The transport's own error can hide that time was up.
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		attempt.Failure = Classify(err, phase)
+		attempt.Failure = Classify(err, phase, answered)
+		w.logRefusal(job, err)
 	}
+	attempt.Failure.Detail = hidden.hide(attempt.Failure.Detail)
 	return attempt
 }
 
-func (w *Webhook) request(ctx context.Context, job Job, at time.Time) (*http.Request, error) {
-	target, err := w.parse(job.URL)
-	if err != nil {
-		return nil, err
+// exchange sends the request on a connection of its own and takes the answer
+// in; an error says that there was none.
+func (w *Webhook) exchange(ctx context.Context, job Job, attempt *hub.Attempt, clock *phases, hidden *mask) error {
+	to := w.targets.of(job.URL)
+	if to.refused != nil {
+		return to.refused
 	}
-	body := job.Event.Body
+	header, err := w.header(&job, attempt.Started)
+	if err != nil {
+		return err
+	}
+	at := to.place
+	at.identity = identityOf(job.Certificate)
+	clock.enter(hub.PhaseConnect)
+	for {
+		c, err := w.pool.take(ctx, at, job.Certificate, clock)
+		if err != nil {
+			return err
+		}
+		res, err := c.RoundTrip(request(ctx, to, header, job.Event.Body))
+		if err == nil {
+			var whole bool
+			if attempt.Answer, whole = w.read(res, hidden); whole {
+				w.pool.give(c)
+			} else {
+				c.Close()
+			}
+			if res.StatusCode < 200 || res.StatusCode > 299 {
+				attempt.Failure = StatusFailure(attempt.Answer.Status, res.Header.Get("Location"))
+			}
+			if res.StatusCode < 100 || res.StatusCode > 599 {
+				attempt.Answer.Status = 0 // it is none
+			}
+			return nil
+		}
+		c.Close()
+		// A kept connection may turn out to be closed before the head of the
+		// request was written: then nothing was sent, and the next one is as
+		// good as the first. After that point an attempt never tries again.
+		if !c.kept || clock.wasSent() || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// request has a body that can be read once and no way to get another: whatever
+// failed, nothing underneath could send it again.
+func request(ctx context.Context, to *target, header http.Header, body []byte) *http.Request {
+	req := &http.Request{
+		Method: http.MethodPost, URL: to.url, Host: to.url.Host, Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		ContentLength: int64(len(body)), Body: http.NoBody,
+	}
+	if len(body) > 0 {
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return req.WithContext(ctx)
+}
+
+// header is all that is sent before the body. Names go out as they are written
+// here: HTTP does not mind case, and canonical ones would be made anew for each
+// attempt.
+func (w *Webhook) header(job *Job, at time.Time) (http.Header, error) {
 	scratch := w.scratch.Get().(*[]hub.Header)
 	lines := wire.WebhookHeaders((*scratch)[:0], w.prefix, job.Event, job.Delivery, job.AttemptID, job.Number, at)
-	header := make(http.Header, len(lines)+4)
-	values := make([]string, len(lines)+3)
-	for i, l := range lines {
-		// Names go out as they are written here: HTTP does not mind case, and
-		// canonical ones would be made anew for each attempt.
-		values[i] = l.Value
-		header[l.Name] = values[i : i+1 : i+1]
+	header := make(http.Header, len(lines)+len(job.Headers)+4)
+	values := make([]string, len(lines)+len(job.Headers)+3)
+	set := func(name, value string) {
+		values[0] = value
+		header[name], values = values[:1:1], values[1:]
+	}
+	for _, l := range lines {
+		set(l.Name, l.Value)
 	}
 	*scratch = lines
 	w.scratch.Put(scratch)
-	standard, lerian := job.Signer.Sign(job.Delivery.ID.String(), at.Unix(), body)
-	n := len(lines)
-	values[n], values[n+1] = standard, lerian
-	header["webhook-signature"] = values[n : n+1 : n+1]
-	header[w.signature] = values[n+1 : n+2 : n+2]
+	for _, h := range job.Headers {
+		value := strings.Trim(h.Value, " \t")
+		if wire.CheckCustomHeaderUnder(w.prefix, h.Name, value) == nil && (job.Credential == nil || !strings.EqualFold(h.Name, job.Credential.Header)) {
+			set(h.Name, value)
+		}
+	}
+	if c := job.Credential; c != nil {
+		value := string(c.Value.Reveal())
+		if err := wire.CheckCredentialHeader(w.prefix, c.Header, value); err != nil {
+			return nil, &unsendableError{reason: "the destination's credential cannot be sent: " + err.Error()}
+		}
+		set(c.Header, value)
+	}
+	standard, lerian := job.Signer.Sign(job.Delivery.ID.String(), at.Unix(), job.Event.Body)
+	set("webhook-signature", standard)
+	set(w.signature, lerian)
 	header["User-Agent"] = w.userAgent
-
-	req := (&http.Request{
-		Method: http.MethodPost, URL: target, Host: target.Host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		ContentLength: int64(len(body)), Body: http.NoBody,
-	}).WithContext(ctx)
-	if len(body) > 0 {
-		req.Body = io.NopCloser(bytes.NewReader(body))
-		// Lets the transport take a fresh connection when a kept one was closed
-		// before a byte was written; it never sends a POST a second time.
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	}
-	return req, nil
+	return header, nil
 }
 
-func (w *Webhook) parse(raw string) (*url.URL, error) {
-	if u, ok := w.urls.Load(raw); ok {
-		return u.(*url.URL), nil
+// logRefusal tells the operator the address that the tenant is not shown.
+func (w *Webhook) logRefusal(job Job, err error) {
+	var blocked *BlockedError
+	if !errors.As(err, &blocked) {
+		return
 	}
-	u, err := url.Parse(raw)
-	if err != nil {
-		return nil, err
+	refused := ""
+	var refusal *address.Refusal
+	if errors.As(err, &refusal) {
+		refused = refusal.Address.String()
 	}
-	w.urls.Store(raw, u)
-	return u, nil
-}
-
-// read takes the answer in. The status line has decided already: a body that
-// is slow, huge or broken changes nothing.
-func (w *Webhook) read(res *http.Response) hub.Answer {
-	defer res.Body.Close() // drops the connection unless the body was read to its end
-	a := hub.Answer{
-		Status:     int32(res.StatusCode),
-		Headers:    storableHeaders(res.Header),
-		RetryAfter: hub.Storable(res.Header.Get("Retry-After"), 256),
-	}
-	if res.TLS != nil {
-		a.TLSVersion = tls.VersionName(res.TLS.Version)
-	}
-	if res.ContentLength == 0 || res.StatusCode == http.StatusSwitchingProtocols {
-		return a
-	}
-	var body bytes.Buffer
-	_, _ = io.Copy(&body, io.LimitReader(res.Body, maxBodyRead))
-	text := hub.Storable(body.String(), 3*maxBodyRead) // whole: a replacement has three bytes
-	a.Snippet = hub.CutText(text, maxSnippet)
-	a.Truncated = body.Len() > maxSnippet || len(text) > len(a.Snippet) || res.ContentLength > int64(body.Len())
-	return a
+	w.log.Info("the address policy refused a delivery", "host", blocked.Host, "address", refused, "reason", blocked.Reason.Error(),
+		"destination", job.Delivery.Destination.String())
 }
 
 // UserAgent is the User-Agent of a program's version.

@@ -111,12 +111,16 @@ CREATE TABLE lane_chores (
   tenant_id text COLLATE "C" NOT NULL,
   subscription_id uuid NOT NULL,
   destination_id uuid NOT NULL,
-  after_due timestamptz,
-  after_id uuid,
-  leased_until timestamptz
+  round smallint NOT NULL DEFAULT 1,
+  held boolean NOT NULL DEFAULT false,
+  after_due timestamptz NOT NULL DEFAULT 'epoch',
+  after_id uuid NOT NULL DEFAULT '00000000-0000-0000-0000-000000000000',
+  not_before timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 70);
 CREATE INDEX lane_chores_subscription ON lane_chores (subscription_id);
-COMMENT ON COLUMN lane_chores.after_due IS 'How far the lane was walked; null at the start.';
+COMMENT ON COLUMN lane_chores.held IS 'The lane was walked; now the held deliveries of the subscription are, by id.';
+-- The way to the held deliveries of a subscription, whatever their lane.
+CREATE INDEX delivery_queue_held ON delivery_queue (subscription_id, id) WHERE due_at = 'infinity';
 
 -- How far the live feed was turned into events of the reserved tenant _hub.
 CREATE TABLE feed_relays (
@@ -133,6 +137,7 @@ COMMENT ON COLUMN delivery_results.fingerprint IS '16 bytes; null for ends befor
 -- +goose Down
 ALTER TABLE delivery_results DROP COLUMN fingerprint;
 DROP TABLE feed_relays;
+DROP INDEX delivery_queue_held;
 DROP TABLE lane_chores;
 DROP TABLE failure_rates;
 DROP TABLE failure_spans;

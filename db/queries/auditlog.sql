@@ -8,3 +8,22 @@ FROM ROWS FROM (
   unnest(@ids::uuid[]), unnest(@tenant_ids::text[]), unnest(@actor_ids::uuid[]), unnest(@actor_names::text[]),
   unnest(@actions::text[]), unnest(@objects::text[]), unnest(@befores::jsonb[]), unnest(@afters::jsonb[])
 ) AS a(id, tenant_id, actor_id, actor_name, action, object, before, after);
+
+-- Served by audit_log_tenant.
+-- name: AuditPageOfTenant :many
+SELECT * FROM audit_log
+WHERE tenant_id = @tenant_id::text AND id < @before AND id >= @lowest
+ORDER BY id DESC
+LIMIT @page;
+
+-- Served by the primary key.
+-- name: AuditPage :many
+SELECT * FROM audit_log
+WHERE id < @before AND id >= @lowest
+ORDER BY id DESC
+LIMIT @page;
+
+-- Served by the primary key, in the partitions between lowest and highest.
+-- name: AuditByID :many
+SELECT * FROM audit_log
+WHERE id = ANY(@ids::uuid[]) AND id >= @lowest AND id <= @highest;

@@ -18,6 +18,14 @@ WHERE id < @before AND id >= @lowest
 ORDER BY id DESC
 LIMIT @page;
 
+-- Of one cause, which is one of a destination and so of a tenant. Served by the
+-- index of delivery_results by fingerprint and id, the newest partition first.
+-- name: DeadEndsOfCause :many
+SELECT id, delivery_id, run, state, dead_reason FROM delivery_results
+WHERE fingerprint = @fingerprint::bytea AND id < @before AND id >= @lowest
+ORDER BY id DESC
+LIMIT @page;
+
 -- Served by the primary key. The bounds prune partitions, which the list alone
 -- does not.
 -- name: EventTypesByID :many

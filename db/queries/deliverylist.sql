@@ -53,7 +53,7 @@ LIMIT @page;
 
 -- Served by the primary key.
 -- name: QueuedByID :many
-SELECT id, run, attempts, run_attempts, received_at, first_failed_at,
+SELECT id, destination_id, run, attempts, run_attempts, received_at, first_failed_at, last_at, test,
   coalesce(leased_until > now(), false)::boolean AS leased,
   (due_at = 'infinity')::boolean AS held,
   (CASE WHEN due_at = 'infinity' THEN now() ELSE due_at END)::timestamptz AS due_at
@@ -62,14 +62,14 @@ WHERE id = ANY(@ids::uuid[]);
 
 -- The end of the highest run of each. Served by delivery_results_delivery.
 -- name: LastEnds :many
-SELECT DISTINCT ON (delivery_id) id, delivery_id, run, state, dead_reason, last_error
+SELECT DISTINCT ON (delivery_id) id, delivery_id, run, state, dead_reason, last_error, fingerprint
 FROM delivery_results
 WHERE delivery_id = ANY(@delivery_ids::uuid[]) AND id >= @lowest
 ORDER BY delivery_id, run DESC, id DESC;
 
 -- The last attempt of each, without its detail. Served by attempts_delivery.
 -- name: LastAttemptHeads :many
-SELECT DISTINCT ON (delivery_id) delivery_id, run, number, started_at, total_us, state
+SELECT DISTINCT ON (delivery_id) delivery_id, destination_id, run, number, started_at, total_us, state
 FROM attempts
 WHERE delivery_id = ANY(@delivery_ids::uuid[]) AND id >= @lowest
 ORDER BY delivery_id, number DESC, id DESC;
@@ -91,3 +91,9 @@ CROSS JOIN LATERAL (
   LIMIT 100
 ) a
 ORDER BY a.delivery_id, a.number;
+
+-- How the destinations of attempts ask the hub to authorize itself, without the
+-- secret. Served by the unique key.
+-- name: AuthorizationsOfDestinations :many
+SELECT destination_id, kind, name FROM destination_credentials
+WHERE destination_id = ANY(@destination_ids::uuid[]) AND slot = 'AUTHORIZATION';

@@ -1,4 +1,4 @@
--- Destinations and the secrets that sign for them.
+-- Destinations: where events go, with limits and failure policy.
 
 -- Served by the primary key.
 -- name: DestinationsByID :many
@@ -8,17 +8,62 @@ SELECT * FROM destinations WHERE id = ANY(@ids::uuid[]);
 -- name: DestinationByURL :many
 SELECT * FROM destinations WHERE tenant_id = @tenant_id AND kind = @kind AND url = @url;
 
+-- Served by the unique key of (tenant_id, kind, url): a tenant has few.
+-- name: DestinationPageOfTenant :many
+SELECT * FROM destinations
+WHERE tenant_id = @tenant_id AND id < @before
+  AND (@kind::text = '' OR kind = @kind::text) AND (@url::text = '' OR url = @url::text)
+ORDER BY id DESC
+LIMIT @page;
+
+-- Served by the primary key.
+-- name: DestinationPage :many
+SELECT * FROM destinations
+WHERE id < @before
+  AND (@kind::text = '' OR kind = @kind::text) AND (@url::text = '' OR url = @url::text)
+ORDER BY id DESC
+LIMIT @page;
+
 -- name: InsertDestination :exec
-INSERT INTO destinations (id, tenant_id, kind, url, created_at)
-VALUES (@id, @tenant_id, @kind, @url, @created_at);
+INSERT INTO destinations (id, tenant_id, kind, url, rate_limit, max_in_flight, failure_policy, created_at)
+VALUES (@id, @tenant_id, @kind, @url, sqlc.narg('rate_limit'), sqlc.narg('max_in_flight'), @failure_policy, @created_at);
 
--- name: InsertSecret :exec
-INSERT INTO destination_secrets (
-  id, tenant_id, destination_id, version, key_id, wrapped_key, ciphertext, created_at)
-VALUES (@id, @tenant_id, @destination_id, @version, @key_id, @wrapped_key, @ciphertext, @created_at);
+-- UpdateDestination is made under the tenant's lock.
+-- name: UpdateDestination :exec
+UPDATE destinations
+SET rate_limit = sqlc.narg('rate_limit'), max_in_flight = sqlc.narg('max_in_flight'), failure_policy = @failure_policy,
+    version = version + 1
+WHERE id = @id;
 
--- Those that sign now, newest first. Served by the unique key.
--- name: SecretsOfDestination :many
-SELECT * FROM destination_secrets
-WHERE destination_id = @destination_id AND (not_after IS NULL OR not_after > now())
-ORDER BY version DESC;
+-- Served by event_subscriptions_destination.
+-- name: CountSubscriptions :one
+SELECT count(*)::integer FROM event_subscriptions WHERE destination_id = @destination_id AND deleted_at IS NULL;
+
+-- ClearSpan forgets the failures of a subscription in a row.
+-- name: ClearSpan :exec
+DELETE FROM failure_spans WHERE subscription_id = @subscription_id;
+
+-- ForgetSpan does so too and tells whether there were any.
+-- name: ForgetSpan :execrows
+DELETE FROM failure_spans WHERE subscription_id = @subscription_id;
+
+-- RateStateOf is where a destination stands under FAILURE_RATE; without a row
+-- it never failed. Served by the primary key.
+-- name: RateStateOf :many
+SELECT state FROM failure_rates WHERE destination_id = @destination_id FOR UPDATE;
+
+-- RestartRate enables a destination that FAILURE_RATE switched off: counters
+-- are 0, the time of the last success stays. The row stays too, so that
+-- replicas find the change. An active one is left alone.
+-- name: RestartRate :exec
+UPDATE failure_rates
+SET attempts = 0, failures = 0, failures_in_row = 0, state = 'ACTIVE', state_since = @now::timestamptz, next_try_at = NULL,
+    changed_at = now()
+WHERE destination_id = @destination_id AND state <> 'ACTIVE';
+
+-- AddChores asks the data plane to bring the waiting deliveries of
+-- subscriptions in line with them, lane by lane.
+-- name: AddChores :exec
+INSERT INTO lane_chores (id, tenant_id, subscription_id, destination_id)
+SELECT gen_random_uuid(), @tenant_id::text, c.subscription_id, c.destination_id
+FROM ROWS FROM (unnest(@subscription_ids::uuid[]), unnest(@destination_ids::uuid[])) AS c(subscription_id, destination_id);

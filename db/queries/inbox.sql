@@ -59,16 +59,18 @@ WITH born AS (
   SELECT * FROM ROWS FROM (
     unnest(@ids::uuid[]), unnest(@tenant_ids::text[]), unnest(@event_ids::uuid[]),
     unnest(@subscription_ids::uuid[]), unnest(@destination_ids::uuid[]),
-    unnest(@body_bytes::integer[]), unnest(@lease_tokens::bigint[]), unnest(@due_in_us::bigint[])
-  ) AS d(id, tenant_id, event_id, subscription_id, destination_id, body_bytes, lease_token, due_in_us)
+    unnest(@body_bytes::integer[]), unnest(@lease_tokens::bigint[]), unnest(@due_in_us::bigint[]),
+    unnest(@lasts::boolean[])
+  ) AS d(id, tenant_id, event_id, subscription_id, destination_id, body_bytes, lease_token, due_in_us, last)
 ), queued AS (
   INSERT INTO delivery_queue (
     id, tenant_id, destination_id, subscription_id, event_id, due_at,
-    leased_until, lease_token, received_at, body_bytes)
+    leased_until, lease_token, received_at, body_bytes, last_at)
   SELECT id, tenant_id, destination_id, subscription_id, event_id,
     now() + due_in_us * interval '1 microsecond',
     CASE WHEN lease_token <> 0 THEN now() + @lease::interval END, nullif(lease_token, 0),
-    @received_at::timestamptz, body_bytes
+    @received_at::timestamptz, body_bytes,
+    CASE WHEN last THEN now() + due_in_us * interval '1 microsecond' END
   FROM born
 )
 INSERT INTO deliveries (id, tenant_id, event_id, subscription_id, destination_id)

@@ -14,12 +14,13 @@ RETURNING q.id, o.lease_token::bigint AS lease_token;
 -- name: RescheduleQueue :many
 UPDATE delivery_queue q
 SET due_at = o.next_at, attempts = o.number, run_attempts = o.run_attempts, reclaims = 0,
-    first_failed_at = coalesce(q.first_failed_at, o.started_at),
-    leased_until = NULL, lease_token = NULL
+    first_failed_at = coalesce(q.first_failed_at, o.started_at), last_at = o.last_at,
+    leased_until = NULL, lease_token = NULL, alone = false
 FROM ROWS FROM (
   unnest(@ids::uuid[]), unnest(@lease_tokens::bigint[]), unnest(@next_ats::timestamptz[]),
-  unnest(@numbers::integer[]), unnest(@run_attempts::integer[]), unnest(@started_ats::timestamptz[])
-) AS o(id, lease_token, next_at, number, run_attempts, started_at)
+  unnest(@numbers::integer[]), unnest(@run_attempts::integer[]), unnest(@started_ats::timestamptz[]),
+  unnest(@last_ats::timestamptz[])
+) AS o(id, lease_token, next_at, number, run_attempts, started_at, last_at)
 WHERE q.id = o.id AND q.lease_token = o.lease_token
 RETURNING q.id, o.lease_token::bigint AS lease_token;
 
@@ -40,12 +41,13 @@ FROM ROWS FROM (
   started_at, total_us, status, error_class, state, next_at, detail);
 
 -- name: InsertDeadResults :exec
-INSERT INTO delivery_results (id, tenant_id, delivery_id, run, state, dead_reason, last_error)
-SELECT r.id, r.tenant_id, r.delivery_id, r.run, 'DEAD', r.dead_reason, r.last_error
+INSERT INTO delivery_results (id, tenant_id, delivery_id, run, state, dead_reason, last_error, fingerprint)
+SELECT r.id, r.tenant_id, r.delivery_id, r.run, 'DEAD', r.dead_reason, r.last_error, nullif(r.fingerprint, ''::bytea)
 FROM ROWS FROM (
   unnest(@ids::uuid[]), unnest(@tenant_ids::text[]), unnest(@delivery_ids::uuid[]),
-  unnest(@runs::integer[]), unnest(@dead_reasons::text[]), unnest(@last_errors::text[])
-) AS r(id, tenant_id, delivery_id, run, dead_reason, last_error);
+  unnest(@runs::integer[]), unnest(@dead_reasons::text[]), unnest(@last_errors::text[]),
+  unnest(@fingerprints::bytea[])
+) AS r(id, tenant_id, delivery_id, run, dead_reason, last_error, fingerprint);
 
 -- InsertFeed publishes a flush and wakes the feed readers at its commit. The
 -- notification carries nothing: readers look at the table, so a lost one costs

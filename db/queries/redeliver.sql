@@ -19,20 +19,6 @@ VALUES (
   @id, @tenant_id, @destination_id, @subscription_id, @event_id, now(), now(), @run, @attempts, @body_bytes)
 ON CONFLICT (id) DO NOTHING;
 
--- LockKey makes calls with the same idempotency key go one after the other.
--- name: LockKey :exec
-SELECT pg_advisory_xact_lock(hashtextextended(@key::text, 0));
-
--- ActionByKey finds what a token acted on in a tenant under an idempotency
--- key. Served by audit_log_tenant: it reads what people did in the tenant
--- since then.
--- name: ActionByKey :many
-SELECT object FROM audit_log
-WHERE tenant_id = @tenant_id::text AND id >= @since AND actor_id = @actor_id::uuid AND action = @action
-  AND after ->> 'idempotencyKey' = @key::text
-ORDER BY id DESC
-LIMIT 1;
-
 -- ActionOn counts what was done to an object since then, at most one. Served
 -- by audit_log_tenant.
 -- name: ActionOn :one

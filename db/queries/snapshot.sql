@@ -20,8 +20,16 @@ WHERE tenant_id = ANY(@tenant_ids::text[]);
 -- SecretsOfTenants are those that sign now: the current one and old ones
 -- inside their overlap, newest first.
 -- name: SecretsOfTenants :many
-SELECT s.id, s.tenant_id, s.destination_id, s.version, s.key_id, s.wrapped_key, s.ciphertext, s.not_after
+SELECT s.*
 FROM destinations d
 JOIN destination_secrets s ON s.destination_id = d.id
 WHERE d.tenant_id = ANY(@tenant_ids::text[]) AND (s.not_after IS NULL OR s.not_after > now())
 ORDER BY s.destination_id, s.version DESC;
+
+-- Served by the unique key of each destination.
+-- name: CredentialsOfTenants :many
+SELECT c.*
+FROM destinations d
+JOIN destination_credentials c ON c.destination_id = d.id
+WHERE d.tenant_id = ANY(@tenant_ids::text[])
+ORDER BY c.destination_id, c.slot;

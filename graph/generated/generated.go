@@ -19,6 +19,8 @@ import (
 	"github.com/streaming-hub/streaming-hub/graph/model"
 	"github.com/streaming-hub/streaming-hub/graph/scalar"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/breaker"
+	"github.com/streaming-hub/streaming-hub/hub/health"
 	gqlparser "github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 )
@@ -34,11 +36,16 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
 	Attempt() AttemptResolver
+	CircuitBreaker() CircuitBreakerResolver
+	CircuitBreakerChange() CircuitBreakerChangeResolver
 	Delivery() DeliveryResolver
 	DeliveryOutcome() DeliveryOutcomeResolver
+	Destination() DestinationResolver
 	DlqObservation() DlqObservationResolver
 	Event() EventResolver
 	EventSubscription() EventSubscriptionResolver
+	FailureSpan() FailureSpanResolver
+	FailureSpanChange() FailureSpanChangeResolver
 	MatchVerdict() MatchVerdictResolver
 	Mutation() MutationResolver
 	QuarantinedRecord() QuarantinedRecordResolver
@@ -50,6 +57,28 @@ type DirectiveRoot struct {
 }
 
 type ComplexityRoot struct {
+	ApiToken struct {
+		CreatedAt func(childComplexity int) int
+		ExpiresAt func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Name      func(childComplexity int) int
+		RevokedAt func(childComplexity int) int
+		Role      func(childComplexity int) int
+		Scope     func(childComplexity int) int
+		TenantID  func(childComplexity int) int
+	}
+
+	ApiTokenConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	ApiTokenEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
 	Attempt struct {
 		AttemptID             func(childComplexity int) int
 		Decision              func(childComplexity int) int
@@ -84,9 +113,93 @@ type ComplexityRoot struct {
 		Total     func(childComplexity int) int
 	}
 
+	AuditLogConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	AuditLogEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	AuditLogEntry struct {
+		Action    func(childComplexity int) int
+		ActorID   func(childComplexity int) int
+		ActorName func(childComplexity int) int
+		After     func(childComplexity int) int
+		At        func(childComplexity int) int
+		Before    func(childComplexity int) int
+		ID        func(childComplexity int) int
+		Object    func(childComplexity int) int
+		TenantID  func(childComplexity int) int
+	}
+
+	CircuitBreaker struct {
+		Cause          func(childComplexity int) int
+		ClosedAt       func(childComplexity int) int
+		Destination    func(childComplexity int) int
+		DestinationID  func(childComplexity int) int
+		Explanation    func(childComplexity int) int
+		FailuresInRow  func(childComplexity int) int
+		NextProbeAt    func(childComplexity int) int
+		OpenedAt       func(childComplexity int) int
+		Phase          func(childComplexity int) int
+		ProbeSince     func(childComplexity int) int
+		RampLimit      func(childComplexity int) int
+		RecentAttempts func(childComplexity int) int
+		RecentFailures func(childComplexity int) int
+		TenantID       func(childComplexity int) int
+	}
+
+	CircuitBreakerChange struct {
+		At            func(childComplexity int) int
+		Cursor        func(childComplexity int) int
+		Destination   func(childComplexity int) int
+		DestinationID func(childComplexity int) int
+		FailuresInRow func(childComplexity int) int
+		Kind          func(childComplexity int) int
+		NextProbeAt   func(childComplexity int) int
+		OpenedAt      func(childComplexity int) int
+		Phase         func(childComplexity int) int
+		Reason        func(childComplexity int) int
+		TenantID      func(childComplexity int) int
+	}
+
+	CircuitBreakerConnection struct {
+		Edges      func(childComplexity int) int
+		LiveCursor func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+	}
+
+	CircuitBreakerEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	ClientCertificate struct {
+		CreatedAt func(childComplexity int) int
+		NotAfter  func(childComplexity int) int
+		Subject   func(childComplexity int) int
+		Version   func(childComplexity int) int
+	}
+
+	CreateApiTokenPayload struct {
+		APIToken   func(childComplexity int) int
+		Token      func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
 	CreateEventSubscriptionPayload struct {
 		EventSubscription func(childComplexity int) int
 		SigningSecret     func(childComplexity int) int
+		UserErrors        func(childComplexity int) int
+	}
+
+	DeleteEventSubscriptionPayload struct {
+		EventSubscription func(childComplexity int) int
 		UserErrors        func(childComplexity int) int
 	}
 
@@ -99,6 +212,7 @@ type ComplexityRoot struct {
 		Event             func(childComplexity int) int
 		EventSubscription func(childComplexity int) int
 		Explanation       func(childComplexity int) int
+		Fingerprint       func(childComplexity int) int
 		FinishedAt        func(childComplexity int) int
 		ID                func(childComplexity int) int
 		LastError         func(childComplexity int) int
@@ -121,15 +235,18 @@ type ComplexityRoot struct {
 
 	DeliveryOutcome struct {
 		At                  func(childComplexity int) int
+		AttemptCount        func(childComplexity int) int
 		AttemptNumber       func(childComplexity int) int
 		Cursor              func(childComplexity int) int
 		DeadReason          func(childComplexity int) int
 		Delivery            func(childComplexity int) int
 		DeliveryID          func(childComplexity int) int
+		DestinationID       func(childComplexity int) int
 		ErrorClass          func(childComplexity int) int
 		EventID             func(childComplexity int) int
 		EventSubscriptionID func(childComplexity int) int
 		EventType           func(childComplexity int) int
+		Fingerprint         func(childComplexity int) int
 		NextAttemptAt       func(childComplexity int) int
 		Source              func(childComplexity int) int
 		State               func(childComplexity int) int
@@ -138,9 +255,55 @@ type ComplexityRoot struct {
 	}
 
 	Destination struct {
-		ID   func(childComplexity int) int
-		Kind func(childComplexity int) int
-		URL  func(childComplexity int) int
+		CircuitBreaker    func(childComplexity int) int
+		ClientCertificate func(childComplexity int) int
+		CreatedAt         func(childComplexity int) int
+		Credential        func(childComplexity int) int
+		FailurePolicy     func(childComplexity int) int
+		Health            func(childComplexity int) int
+		ID                func(childComplexity int) int
+		Kind              func(childComplexity int) int
+		MaxInFlight       func(childComplexity int) int
+		RateLimit         func(childComplexity int) int
+		SigningKeys       func(childComplexity int) int
+		TenantID          func(childComplexity int) int
+		URL               func(childComplexity int) int
+	}
+
+	DestinationConnection struct {
+		Edges    func(childComplexity int) int
+		Nodes    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	DestinationCredential struct {
+		CreatedAt func(childComplexity int) int
+		Kind      func(childComplexity int) int
+		Name      func(childComplexity int) int
+		Version   func(childComplexity int) int
+	}
+
+	DestinationEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	DestinationHealth struct {
+		Attempts      func(childComplexity int) int
+		Explanation   func(childComplexity int) int
+		Failures      func(childComplexity int) int
+		FailuresInRow func(childComplexity int) int
+		KillSwitch    func(childComplexity int) int
+		LastSuccessAt func(childComplexity int) int
+		NextTryAt     func(childComplexity int) int
+		Policy        func(childComplexity int) int
+		Since         func(childComplexity int) int
+		State         func(childComplexity int) int
+	}
+
+	DisableEventSubscriptionPayload struct {
+		EventSubscription func(childComplexity int) int
+		UserErrors        func(childComplexity int) int
 	}
 
 	DlqObservation struct {
@@ -179,6 +342,16 @@ type ComplexityRoot struct {
 	DlqObservationEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	EnableDestinationPayload struct {
+		Destination func(childComplexity int) int
+		UserErrors  func(childComplexity int) int
+	}
+
+	EnableEventSubscriptionPayload struct {
+		EventSubscription func(childComplexity int) int
+		UserErrors        func(childComplexity int) int
 	}
 
 	Event struct {
@@ -222,13 +395,18 @@ type ComplexityRoot struct {
 
 	EventSubscription struct {
 		CreatedAt         func(childComplexity int) int
+		DeletedAt         func(childComplexity int) int
 		Description       func(childComplexity int) int
 		Destination       func(childComplexity int) int
+		DisableOnGone     func(childComplexity int) int
 		DisabledAt        func(childComplexity int) int
 		DisabledBy        func(childComplexity int) int
 		DisabledReason    func(childComplexity int) int
 		Enabled           func(childComplexity int) int
 		EventTypes        func(childComplexity int) int
+		FailureSpan       func(childComplexity int) int
+		Headers           func(childComplexity int) int
+		Health            func(childComplexity int) int
 		ID                func(childComplexity int) int
 		Name              func(childComplexity int) int
 		Origin            func(childComplexity int) int
@@ -249,6 +427,69 @@ type ComplexityRoot struct {
 	}
 
 	EventSubscriptionEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	EventSubscriptionHealth struct {
+		Explanation func(childComplexity int) int
+		FailureSpan func(childComplexity int) int
+		KillSwitch  func(childComplexity int) int
+		Policy      func(childComplexity int) int
+		State       func(childComplexity int) int
+	}
+
+	FailurePolicy struct {
+		DisableAfter   func(childComplexity int) int
+		FreezeAfter    func(childComplexity int) int
+		FreezeAge      func(childComplexity int) int
+		FreezeAtLatest func(childComplexity int) int
+		Kind           func(childComplexity int) int
+		MinAttempts    func(childComplexity int) int
+		Percent        func(childComplexity int) int
+		TryEvery       func(childComplexity int) int
+	}
+
+	FailureSpan struct {
+		EventSubscription   func(childComplexity int) int
+		EventSubscriptionID func(childComplexity int) int
+		Explanation         func(childComplexity int) int
+		FailureCount        func(childComplexity int) int
+		FirstFailureAt      func(childComplexity int) int
+		LastFailureAt       func(childComplexity int) int
+		Spread              func(childComplexity int) int
+		Sustained           func(childComplexity int) int
+		TenantID            func(childComplexity int) int
+		TrippedAt           func(childComplexity int) int
+		WarnedPercent       func(childComplexity int) int
+		WouldTripAt         func(childComplexity int) int
+	}
+
+	FailureSpanChange struct {
+		At                  func(childComplexity int) int
+		Cursor              func(childComplexity int) int
+		Destination         func(childComplexity int) int
+		DestinationID       func(childComplexity int) int
+		EventSubscription   func(childComplexity int) int
+		EventSubscriptionID func(childComplexity int) int
+		FailureCount        func(childComplexity int) int
+		FirstFailureAt      func(childComplexity int) int
+		Kind                func(childComplexity int) int
+		LastFailureAt       func(childComplexity int) int
+		Reason              func(childComplexity int) int
+		TenantID            func(childComplexity int) int
+		WarnedPercent       func(childComplexity int) int
+		WouldTripAt         func(childComplexity int) int
+	}
+
+	FailureSpanConnection struct {
+		Edges      func(childComplexity int) int
+		LiveCursor func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+	}
+
+	FailureSpanEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
 	}
@@ -289,9 +530,19 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
+		CreateAPIToken            func(childComplexity int, input model.CreateAPITokenInput) int
 		CreateEventSubscription   func(childComplexity int, input model.CreateEventSubscriptionInput) int
+		DeleteEventSubscription   func(childComplexity int, input model.DeleteEventSubscriptionInput) int
+		DisableEventSubscription  func(childComplexity int, input model.DisableEventSubscriptionInput) int
+		EnableDestination         func(childComplexity int, input model.EnableDestinationInput) int
+		EnableEventSubscription   func(childComplexity int, input model.EnableEventSubscriptionInput) int
 		ReadmitQuarantinedRecords func(childComplexity int, input model.ReadmitQuarantinedRecordsInput) int
 		Redeliver                 func(childComplexity int, input model.RedeliverInput) int
+		RevokeAPIToken            func(childComplexity int, input model.RevokeAPITokenInput) int
+		RevokeSigningSecret       func(childComplexity int, input model.RevokeSigningSecretInput) int
+		RotateSigningSecret       func(childComplexity int, input model.RotateSigningSecretInput) int
+		SendTestEvent             func(childComplexity int, input model.SendTestEventInput) int
+		UpdateEventSubscription   func(childComplexity int, input model.UpdateEventSubscriptionInput) int
 		VerifyEventSubscription   func(childComplexity int, input model.VerifyEventSubscriptionInput) int
 	}
 
@@ -328,15 +579,21 @@ type ComplexityRoot struct {
 	}
 
 	Query struct {
+		APITokens          func(childComplexity int, first int32, after *string, filter *model.APITokenFilter) int
+		AuditLog           func(childComplexity int, first int32, after *string, filter *model.AuditLogFilter) int
+		CircuitBreakers    func(childComplexity int, first int32, after *string, filter *model.CircuitBreakerFilter) int
 		DeadLetters        func(childComplexity int, first int32, after *string, filter *model.DeadLetterFilter) int
 		Deliveries         func(childComplexity int, first int32, after *string, filter *model.DeliveryFilter) int
 		Delivery           func(childComplexity int, id string) int
+		Destination        func(childComplexity int, id string) int
+		Destinations       func(childComplexity int, first int32, after *string, filter *model.DestinationFilter) int
 		DlqObservations    func(childComplexity int, first int32, after *string, filter *model.DlqObservationFilter) int
 		Event              func(childComplexity int, id string) int
 		EventSubscription  func(childComplexity int, id string) int
 		EventSubscriptions func(childComplexity int, first int32, after *string, filter *model.EventSubscriptionFilter) int
 		Events             func(childComplexity int, first int32, after *string, filter *model.EventFilter) int
 		ExplainMatch       func(childComplexity int, eventID string, eventSubscriptionID string) int
+		FailureSpans       func(childComplexity int, first int32, after *string, filter *model.FailureSpanFilter) int
 		Node               func(childComplexity int, id string) int
 		QuarantinedRecords func(childComplexity int, first int32, after *string, filter *model.QuarantinedRecordFilter) int
 		RetryPreview       func(childComplexity int, policy model.RetryPolicyInput) int
@@ -386,8 +643,46 @@ type ComplexityRoot struct {
 		Number   func(childComplexity int) int
 	}
 
+	RevokeApiTokenPayload struct {
+		APIToken   func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	RevokeSigningSecretPayload struct {
+		Destination    func(childComplexity int) int
+		RevokedVersion func(childComplexity int) int
+		SigningSecret  func(childComplexity int) int
+		UserErrors     func(childComplexity int) int
+	}
+
+	RotateSigningSecretPayload struct {
+		Destination   func(childComplexity int) int
+		SigningSecret func(childComplexity int) int
+		UserErrors    func(childComplexity int) int
+	}
+
+	SendTestEventPayload struct {
+		Delivery   func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	SigningKey struct {
+		CreatedAt func(childComplexity int) int
+		EndsAt    func(childComplexity int) int
+		Version   func(childComplexity int) int
+	}
+
 	Subscription struct {
-		DeliveryOutcomes func(childComplexity int, filter *model.DeliveryFilter, after *string) int
+		CircuitBreakerChanged func(childComplexity int, filter *model.CircuitBreakerFilter, after *string) int
+		DeadLetterAdded       func(childComplexity int, filter *model.DeadLetterFilter, after *string) int
+		DeliveryOutcomes      func(childComplexity int, filter *model.DeliveryFilter, after *string) int
+		FailureSpanChanged    func(childComplexity int, filter *model.FailureSpanFilter, after *string) int
+	}
+
+	UpdateEventSubscriptionPayload struct {
+		EventSubscription func(childComplexity int) int
+		SigningSecret     func(childComplexity int) int
+		UserErrors        func(childComplexity int) int
 	}
 
 	UserError struct {
@@ -396,8 +691,18 @@ type ComplexityRoot struct {
 		Path    func(childComplexity int) int
 	}
 
+	VerificationProbe struct {
+		ErrorClass   func(childComplexity int) int
+		ErrorDetail  func(childComplexity int) int
+		ErrorPhase   func(childComplexity int) int
+		ResponseBody func(childComplexity int) int
+		Status       func(childComplexity int) int
+		Timings      func(childComplexity int) int
+	}
+
 	VerifyEventSubscriptionPayload struct {
 		EventSubscription func(childComplexity int) int
+		Probe             func(childComplexity int) int
 		UserErrors        func(childComplexity int) int
 	}
 
@@ -417,17 +722,31 @@ type ComplexityRoot struct {
 type AttemptResolver interface {
 	RequestHeaders(ctx context.Context, obj *model.Attempt) ([]*model.HTTPHeader, error)
 }
+type CircuitBreakerResolver interface {
+	Destination(ctx context.Context, obj *model.CircuitBreaker) (*model.Destination, error)
+}
+type CircuitBreakerChangeResolver interface {
+	Destination(ctx context.Context, obj *model.CircuitBreakerChange) (*model.Destination, error)
+}
 type DeliveryResolver interface {
 	Event(ctx context.Context, obj *model.Delivery) (*model.Event, error)
 	EventSubscription(ctx context.Context, obj *model.Delivery) (*model.EventSubscription, error)
 	Destination(ctx context.Context, obj *model.Delivery) (*model.Destination, error)
 
 	LastError(ctx context.Context, obj *model.Delivery) (*string, error)
+
 	Attempts(ctx context.Context, obj *model.Delivery) ([]*model.Attempt, error)
 	Explanation(ctx context.Context, obj *model.Delivery) (string, error)
 }
 type DeliveryOutcomeResolver interface {
 	Delivery(ctx context.Context, obj *model.DeliveryOutcome) (*model.Delivery, error)
+}
+type DestinationResolver interface {
+	Credential(ctx context.Context, obj *model.Destination) (*model.DestinationCredential, error)
+	ClientCertificate(ctx context.Context, obj *model.Destination) (*model.ClientCertificate, error)
+	SigningKeys(ctx context.Context, obj *model.Destination) ([]*model.SigningKey, error)
+	CircuitBreaker(ctx context.Context, obj *model.Destination) (*model.CircuitBreaker, error)
+	Health(ctx context.Context, obj *model.Destination) (*model.DestinationHealth, error)
 }
 type DlqObservationResolver interface {
 	Body(ctx context.Context, obj *model.DlqObservation) (*model.EventBody, error)
@@ -439,6 +758,17 @@ type EventResolver interface {
 }
 type EventSubscriptionResolver interface {
 	Destination(ctx context.Context, obj *model.EventSubscription) (*model.Destination, error)
+
+	FailureSpan(ctx context.Context, obj *model.EventSubscription) (*model.FailureSpan, error)
+	Health(ctx context.Context, obj *model.EventSubscription) (*model.EventSubscriptionHealth, error)
+}
+type FailureSpanResolver interface {
+	EventSubscription(ctx context.Context, obj *model.FailureSpan) (*model.EventSubscription, error)
+}
+type FailureSpanChangeResolver interface {
+	EventSubscription(ctx context.Context, obj *model.FailureSpanChange) (*model.EventSubscription, error)
+
+	Destination(ctx context.Context, obj *model.FailureSpanChange) (*model.Destination, error)
 }
 type MatchVerdictResolver interface {
 	Event(ctx context.Context, obj *model.MatchVerdict) (*model.Event, error)
@@ -448,9 +778,19 @@ type MatchVerdictResolver interface {
 }
 type MutationResolver interface {
 	CreateEventSubscription(ctx context.Context, input model.CreateEventSubscriptionInput) (*model.CreateEventSubscriptionPayload, error)
+	UpdateEventSubscription(ctx context.Context, input model.UpdateEventSubscriptionInput) (*model.UpdateEventSubscriptionPayload, error)
+	DeleteEventSubscription(ctx context.Context, input model.DeleteEventSubscriptionInput) (*model.DeleteEventSubscriptionPayload, error)
+	EnableEventSubscription(ctx context.Context, input model.EnableEventSubscriptionInput) (*model.EnableEventSubscriptionPayload, error)
+	DisableEventSubscription(ctx context.Context, input model.DisableEventSubscriptionInput) (*model.DisableEventSubscriptionPayload, error)
 	VerifyEventSubscription(ctx context.Context, input model.VerifyEventSubscriptionInput) (*model.VerifyEventSubscriptionPayload, error)
+	SendTestEvent(ctx context.Context, input model.SendTestEventInput) (*model.SendTestEventPayload, error)
+	RotateSigningSecret(ctx context.Context, input model.RotateSigningSecretInput) (*model.RotateSigningSecretPayload, error)
+	RevokeSigningSecret(ctx context.Context, input model.RevokeSigningSecretInput) (*model.RevokeSigningSecretPayload, error)
+	EnableDestination(ctx context.Context, input model.EnableDestinationInput) (*model.EnableDestinationPayload, error)
 	ReadmitQuarantinedRecords(ctx context.Context, input model.ReadmitQuarantinedRecordsInput) (*model.ReadmitQuarantinedRecordsPayload, error)
 	Redeliver(ctx context.Context, input model.RedeliverInput) (*model.RedeliverPayload, error)
+	CreateAPIToken(ctx context.Context, input model.CreateAPITokenInput) (*model.CreateAPITokenPayload, error)
+	RevokeAPIToken(ctx context.Context, input model.RevokeAPITokenInput) (*model.RevokeAPITokenPayload, error)
 }
 type QuarantinedRecordResolver interface {
 	Headers(ctx context.Context, obj *model.QuarantinedRecord) ([]*model.RecordHeader, error)
@@ -461,18 +801,27 @@ type QueryResolver interface {
 	Node(ctx context.Context, id string) (model.Node, error)
 	EventSubscription(ctx context.Context, id string) (*model.EventSubscription, error)
 	EventSubscriptions(ctx context.Context, first int32, after *string, filter *model.EventSubscriptionFilter) (*model.EventSubscriptionConnection, error)
+	Destination(ctx context.Context, id string) (*model.Destination, error)
+	Destinations(ctx context.Context, first int32, after *string, filter *model.DestinationFilter) (*model.DestinationConnection, error)
 	Event(ctx context.Context, id string) (*model.Event, error)
 	Events(ctx context.Context, first int32, after *string, filter *model.EventFilter) (*model.EventConnection, error)
 	Delivery(ctx context.Context, id string) (*model.Delivery, error)
 	Deliveries(ctx context.Context, first int32, after *string, filter *model.DeliveryFilter) (*model.DeliveryConnection, error)
 	DeadLetters(ctx context.Context, first int32, after *string, filter *model.DeadLetterFilter) (*model.DeliveryConnection, error)
+	CircuitBreakers(ctx context.Context, first int32, after *string, filter *model.CircuitBreakerFilter) (*model.CircuitBreakerConnection, error)
+	FailureSpans(ctx context.Context, first int32, after *string, filter *model.FailureSpanFilter) (*model.FailureSpanConnection, error)
 	RetryPreview(ctx context.Context, policy model.RetryPolicyInput) (*model.RetryPreview, error)
 	ExplainMatch(ctx context.Context, eventID string, eventSubscriptionID string) (*model.MatchVerdict, error)
 	QuarantinedRecords(ctx context.Context, first int32, after *string, filter *model.QuarantinedRecordFilter) (*model.QuarantinedRecordConnection, error)
 	DlqObservations(ctx context.Context, first int32, after *string, filter *model.DlqObservationFilter) (*model.DlqObservationConnection, error)
+	APITokens(ctx context.Context, first int32, after *string, filter *model.APITokenFilter) (*model.APITokenConnection, error)
+	AuditLog(ctx context.Context, first int32, after *string, filter *model.AuditLogFilter) (*model.AuditLogConnection, error)
 }
 type SubscriptionResolver interface {
 	DeliveryOutcomes(ctx context.Context, filter *model.DeliveryFilter, after *string) (<-chan model.DeliveryOutcomeItem, error)
+	DeadLetterAdded(ctx context.Context, filter *model.DeadLetterFilter, after *string) (<-chan model.DeliveryOutcomeItem, error)
+	CircuitBreakerChanged(ctx context.Context, filter *model.CircuitBreakerFilter, after *string) (<-chan model.CircuitBreakerItem, error)
+	FailureSpanChanged(ctx context.Context, filter *model.FailureSpanFilter, after *string) (<-chan model.FailureSpanItem, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -492,6 +841,87 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 	ec := newExecutionContext(nil, e, nil)
 	_ = ec
 	switch typeName + "." + field {
+
+	case "ApiToken.createdAt":
+		if e.ComplexityRoot.ApiToken.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.CreatedAt(childComplexity), true
+	case "ApiToken.expiresAt":
+		if e.ComplexityRoot.ApiToken.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.ExpiresAt(childComplexity), true
+	case "ApiToken.id":
+		if e.ComplexityRoot.ApiToken.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.ID(childComplexity), true
+	case "ApiToken.name":
+		if e.ComplexityRoot.ApiToken.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.Name(childComplexity), true
+	case "ApiToken.revokedAt":
+		if e.ComplexityRoot.ApiToken.RevokedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.RevokedAt(childComplexity), true
+	case "ApiToken.role":
+		if e.ComplexityRoot.ApiToken.Role == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.Role(childComplexity), true
+	case "ApiToken.scope":
+		if e.ComplexityRoot.ApiToken.Scope == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.Scope(childComplexity), true
+	case "ApiToken.tenantId":
+		if e.ComplexityRoot.ApiToken.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiToken.TenantID(childComplexity), true
+
+	case "ApiTokenConnection.edges":
+		if e.ComplexityRoot.ApiTokenConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiTokenConnection.Edges(childComplexity), true
+	case "ApiTokenConnection.nodes":
+		if e.ComplexityRoot.ApiTokenConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiTokenConnection.Nodes(childComplexity), true
+	case "ApiTokenConnection.pageInfo":
+		if e.ComplexityRoot.ApiTokenConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiTokenConnection.PageInfo(childComplexity), true
+
+	case "ApiTokenEdge.cursor":
+		if e.ComplexityRoot.ApiTokenEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiTokenEdge.Cursor(childComplexity), true
+	case "ApiTokenEdge.node":
+		if e.ComplexityRoot.ApiTokenEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApiTokenEdge.Node(childComplexity), true
 
 	case "Attempt.attemptId":
 		if e.ComplexityRoot.Attempt.AttemptID == nil {
@@ -646,6 +1076,327 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.AttemptTimings.Total(childComplexity), true
 
+	case "AuditLogConnection.edges":
+		if e.ComplexityRoot.AuditLogConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogConnection.Edges(childComplexity), true
+	case "AuditLogConnection.nodes":
+		if e.ComplexityRoot.AuditLogConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogConnection.Nodes(childComplexity), true
+	case "AuditLogConnection.pageInfo":
+		if e.ComplexityRoot.AuditLogConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogConnection.PageInfo(childComplexity), true
+
+	case "AuditLogEdge.cursor":
+		if e.ComplexityRoot.AuditLogEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogEdge.Cursor(childComplexity), true
+	case "AuditLogEdge.node":
+		if e.ComplexityRoot.AuditLogEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogEdge.Node(childComplexity), true
+
+	case "AuditLogEntry.action":
+		if e.ComplexityRoot.AuditLogEntry.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogEntry.Action(childComplexity), true
+	case "AuditLogEntry.actorId":
+		if e.ComplexityRoot.AuditLogEntry.ActorID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogEntry.ActorID(childComplexity), true
+	case "AuditLogEntry.actorName":
+		if e.ComplexityRoot.AuditLogEntry.ActorName == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogEntry.ActorName(childComplexity), true
+	case "AuditLogEntry.after":
+		if e.ComplexityRoot.AuditLogEntry.After == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogEntry.After(childComplexity), true
+	case "AuditLogEntry.at":
+		if e.ComplexityRoot.AuditLogEntry.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogEntry.At(childComplexity), true
+	case "AuditLogEntry.before":
+		if e.ComplexityRoot.AuditLogEntry.Before == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogEntry.Before(childComplexity), true
+	case "AuditLogEntry.id":
+		if e.ComplexityRoot.AuditLogEntry.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogEntry.ID(childComplexity), true
+	case "AuditLogEntry.object":
+		if e.ComplexityRoot.AuditLogEntry.Object == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogEntry.Object(childComplexity), true
+	case "AuditLogEntry.tenantId":
+		if e.ComplexityRoot.AuditLogEntry.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditLogEntry.TenantID(childComplexity), true
+
+	case "CircuitBreaker.cause":
+		if e.ComplexityRoot.CircuitBreaker.Cause == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.Cause(childComplexity), true
+	case "CircuitBreaker.closedAt":
+		if e.ComplexityRoot.CircuitBreaker.ClosedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.ClosedAt(childComplexity), true
+	case "CircuitBreaker.destination":
+		if e.ComplexityRoot.CircuitBreaker.Destination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.Destination(childComplexity), true
+	case "CircuitBreaker.destinationId":
+		if e.ComplexityRoot.CircuitBreaker.DestinationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.DestinationID(childComplexity), true
+	case "CircuitBreaker.explanation":
+		if e.ComplexityRoot.CircuitBreaker.Explanation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.Explanation(childComplexity), true
+	case "CircuitBreaker.failuresInRow":
+		if e.ComplexityRoot.CircuitBreaker.FailuresInRow == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.FailuresInRow(childComplexity), true
+	case "CircuitBreaker.nextProbeAt":
+		if e.ComplexityRoot.CircuitBreaker.NextProbeAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.NextProbeAt(childComplexity), true
+	case "CircuitBreaker.openedAt":
+		if e.ComplexityRoot.CircuitBreaker.OpenedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.OpenedAt(childComplexity), true
+	case "CircuitBreaker.phase":
+		if e.ComplexityRoot.CircuitBreaker.Phase == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.Phase(childComplexity), true
+	case "CircuitBreaker.probeSince":
+		if e.ComplexityRoot.CircuitBreaker.ProbeSince == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.ProbeSince(childComplexity), true
+	case "CircuitBreaker.rampLimit":
+		if e.ComplexityRoot.CircuitBreaker.RampLimit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.RampLimit(childComplexity), true
+	case "CircuitBreaker.recentAttempts":
+		if e.ComplexityRoot.CircuitBreaker.RecentAttempts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.RecentAttempts(childComplexity), true
+	case "CircuitBreaker.recentFailures":
+		if e.ComplexityRoot.CircuitBreaker.RecentFailures == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.RecentFailures(childComplexity), true
+	case "CircuitBreaker.tenantId":
+		if e.ComplexityRoot.CircuitBreaker.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreaker.TenantID(childComplexity), true
+
+	case "CircuitBreakerChange.at":
+		if e.ComplexityRoot.CircuitBreakerChange.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerChange.At(childComplexity), true
+	case "CircuitBreakerChange.cursor":
+		if e.ComplexityRoot.CircuitBreakerChange.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerChange.Cursor(childComplexity), true
+	case "CircuitBreakerChange.destination":
+		if e.ComplexityRoot.CircuitBreakerChange.Destination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerChange.Destination(childComplexity), true
+	case "CircuitBreakerChange.destinationId":
+		if e.ComplexityRoot.CircuitBreakerChange.DestinationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerChange.DestinationID(childComplexity), true
+	case "CircuitBreakerChange.failuresInRow":
+		if e.ComplexityRoot.CircuitBreakerChange.FailuresInRow == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerChange.FailuresInRow(childComplexity), true
+	case "CircuitBreakerChange.kind":
+		if e.ComplexityRoot.CircuitBreakerChange.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerChange.Kind(childComplexity), true
+	case "CircuitBreakerChange.nextProbeAt":
+		if e.ComplexityRoot.CircuitBreakerChange.NextProbeAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerChange.NextProbeAt(childComplexity), true
+	case "CircuitBreakerChange.openedAt":
+		if e.ComplexityRoot.CircuitBreakerChange.OpenedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerChange.OpenedAt(childComplexity), true
+	case "CircuitBreakerChange.phase":
+		if e.ComplexityRoot.CircuitBreakerChange.Phase == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerChange.Phase(childComplexity), true
+	case "CircuitBreakerChange.reason":
+		if e.ComplexityRoot.CircuitBreakerChange.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerChange.Reason(childComplexity), true
+	case "CircuitBreakerChange.tenantId":
+		if e.ComplexityRoot.CircuitBreakerChange.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerChange.TenantID(childComplexity), true
+
+	case "CircuitBreakerConnection.edges":
+		if e.ComplexityRoot.CircuitBreakerConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerConnection.Edges(childComplexity), true
+	case "CircuitBreakerConnection.liveCursor":
+		if e.ComplexityRoot.CircuitBreakerConnection.LiveCursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerConnection.LiveCursor(childComplexity), true
+	case "CircuitBreakerConnection.nodes":
+		if e.ComplexityRoot.CircuitBreakerConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerConnection.Nodes(childComplexity), true
+	case "CircuitBreakerConnection.pageInfo":
+		if e.ComplexityRoot.CircuitBreakerConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerConnection.PageInfo(childComplexity), true
+
+	case "CircuitBreakerEdge.cursor":
+		if e.ComplexityRoot.CircuitBreakerEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerEdge.Cursor(childComplexity), true
+	case "CircuitBreakerEdge.node":
+		if e.ComplexityRoot.CircuitBreakerEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CircuitBreakerEdge.Node(childComplexity), true
+
+	case "ClientCertificate.createdAt":
+		if e.ComplexityRoot.ClientCertificate.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClientCertificate.CreatedAt(childComplexity), true
+	case "ClientCertificate.notAfter":
+		if e.ComplexityRoot.ClientCertificate.NotAfter == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClientCertificate.NotAfter(childComplexity), true
+	case "ClientCertificate.subject":
+		if e.ComplexityRoot.ClientCertificate.Subject == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClientCertificate.Subject(childComplexity), true
+	case "ClientCertificate.version":
+		if e.ComplexityRoot.ClientCertificate.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClientCertificate.Version(childComplexity), true
+
+	case "CreateApiTokenPayload.apiToken":
+		if e.ComplexityRoot.CreateApiTokenPayload.APIToken == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateApiTokenPayload.APIToken(childComplexity), true
+	case "CreateApiTokenPayload.token":
+		if e.ComplexityRoot.CreateApiTokenPayload.Token == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateApiTokenPayload.Token(childComplexity), true
+	case "CreateApiTokenPayload.userErrors":
+		if e.ComplexityRoot.CreateApiTokenPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateApiTokenPayload.UserErrors(childComplexity), true
+
 	case "CreateEventSubscriptionPayload.eventSubscription":
 		if e.ComplexityRoot.CreateEventSubscriptionPayload.EventSubscription == nil {
 			break
@@ -664,6 +1415,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateEventSubscriptionPayload.UserErrors(childComplexity), true
+
+	case "DeleteEventSubscriptionPayload.eventSubscription":
+		if e.ComplexityRoot.DeleteEventSubscriptionPayload.EventSubscription == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteEventSubscriptionPayload.EventSubscription(childComplexity), true
+	case "DeleteEventSubscriptionPayload.userErrors":
+		if e.ComplexityRoot.DeleteEventSubscriptionPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteEventSubscriptionPayload.UserErrors(childComplexity), true
 
 	case "Delivery.attemptCount":
 		if e.ComplexityRoot.Delivery.AttemptCount == nil {
@@ -713,6 +1477,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Delivery.Explanation(childComplexity), true
+	case "Delivery.fingerprint":
+		if e.ComplexityRoot.Delivery.Fingerprint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Delivery.Fingerprint(childComplexity), true
 	case "Delivery.finishedAt":
 		if e.ComplexityRoot.Delivery.FinishedAt == nil {
 			break
@@ -794,6 +1564,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeliveryOutcome.At(childComplexity), true
+	case "DeliveryOutcome.attemptCount":
+		if e.ComplexityRoot.DeliveryOutcome.AttemptCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOutcome.AttemptCount(childComplexity), true
 	case "DeliveryOutcome.attemptNumber":
 		if e.ComplexityRoot.DeliveryOutcome.AttemptNumber == nil {
 			break
@@ -824,6 +1600,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeliveryOutcome.DeliveryID(childComplexity), true
+	case "DeliveryOutcome.destinationId":
+		if e.ComplexityRoot.DeliveryOutcome.DestinationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOutcome.DestinationID(childComplexity), true
 	case "DeliveryOutcome.errorClass":
 		if e.ComplexityRoot.DeliveryOutcome.ErrorClass == nil {
 			break
@@ -848,6 +1630,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DeliveryOutcome.EventType(childComplexity), true
+	case "DeliveryOutcome.fingerprint":
+		if e.ComplexityRoot.DeliveryOutcome.Fingerprint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeliveryOutcome.Fingerprint(childComplexity), true
 	case "DeliveryOutcome.nextAttemptAt":
 		if e.ComplexityRoot.DeliveryOutcome.NextAttemptAt == nil {
 			break
@@ -879,6 +1667,42 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeliveryOutcome.TenantID(childComplexity), true
 
+	case "Destination.circuitBreaker":
+		if e.ComplexityRoot.Destination.CircuitBreaker == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.CircuitBreaker(childComplexity), true
+	case "Destination.clientCertificate":
+		if e.ComplexityRoot.Destination.ClientCertificate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.ClientCertificate(childComplexity), true
+	case "Destination.createdAt":
+		if e.ComplexityRoot.Destination.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.CreatedAt(childComplexity), true
+	case "Destination.credential":
+		if e.ComplexityRoot.Destination.Credential == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Credential(childComplexity), true
+	case "Destination.failurePolicy":
+		if e.ComplexityRoot.Destination.FailurePolicy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.FailurePolicy(childComplexity), true
+	case "Destination.health":
+		if e.ComplexityRoot.Destination.Health == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.Health(childComplexity), true
 	case "Destination.id":
 		if e.ComplexityRoot.Destination.ID == nil {
 			break
@@ -891,12 +1715,167 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Destination.Kind(childComplexity), true
+	case "Destination.maxInFlight":
+		if e.ComplexityRoot.Destination.MaxInFlight == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.MaxInFlight(childComplexity), true
+	case "Destination.rateLimit":
+		if e.ComplexityRoot.Destination.RateLimit == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.RateLimit(childComplexity), true
+	case "Destination.signingKeys":
+		if e.ComplexityRoot.Destination.SigningKeys == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.SigningKeys(childComplexity), true
+	case "Destination.tenantId":
+		if e.ComplexityRoot.Destination.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Destination.TenantID(childComplexity), true
 	case "Destination.url":
 		if e.ComplexityRoot.Destination.URL == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Destination.URL(childComplexity), true
+
+	case "DestinationConnection.edges":
+		if e.ComplexityRoot.DestinationConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationConnection.Edges(childComplexity), true
+	case "DestinationConnection.nodes":
+		if e.ComplexityRoot.DestinationConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationConnection.Nodes(childComplexity), true
+	case "DestinationConnection.pageInfo":
+		if e.ComplexityRoot.DestinationConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationConnection.PageInfo(childComplexity), true
+
+	case "DestinationCredential.createdAt":
+		if e.ComplexityRoot.DestinationCredential.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationCredential.CreatedAt(childComplexity), true
+	case "DestinationCredential.kind":
+		if e.ComplexityRoot.DestinationCredential.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationCredential.Kind(childComplexity), true
+	case "DestinationCredential.name":
+		if e.ComplexityRoot.DestinationCredential.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationCredential.Name(childComplexity), true
+	case "DestinationCredential.version":
+		if e.ComplexityRoot.DestinationCredential.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationCredential.Version(childComplexity), true
+
+	case "DestinationEdge.cursor":
+		if e.ComplexityRoot.DestinationEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationEdge.Cursor(childComplexity), true
+	case "DestinationEdge.node":
+		if e.ComplexityRoot.DestinationEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationEdge.Node(childComplexity), true
+
+	case "DestinationHealth.attempts":
+		if e.ComplexityRoot.DestinationHealth.Attempts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationHealth.Attempts(childComplexity), true
+	case "DestinationHealth.explanation":
+		if e.ComplexityRoot.DestinationHealth.Explanation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationHealth.Explanation(childComplexity), true
+	case "DestinationHealth.failures":
+		if e.ComplexityRoot.DestinationHealth.Failures == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationHealth.Failures(childComplexity), true
+	case "DestinationHealth.failuresInRow":
+		if e.ComplexityRoot.DestinationHealth.FailuresInRow == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationHealth.FailuresInRow(childComplexity), true
+	case "DestinationHealth.killSwitch":
+		if e.ComplexityRoot.DestinationHealth.KillSwitch == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationHealth.KillSwitch(childComplexity), true
+	case "DestinationHealth.lastSuccessAt":
+		if e.ComplexityRoot.DestinationHealth.LastSuccessAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationHealth.LastSuccessAt(childComplexity), true
+	case "DestinationHealth.nextTryAt":
+		if e.ComplexityRoot.DestinationHealth.NextTryAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationHealth.NextTryAt(childComplexity), true
+	case "DestinationHealth.policy":
+		if e.ComplexityRoot.DestinationHealth.Policy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationHealth.Policy(childComplexity), true
+	case "DestinationHealth.since":
+		if e.ComplexityRoot.DestinationHealth.Since == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationHealth.Since(childComplexity), true
+	case "DestinationHealth.state":
+		if e.ComplexityRoot.DestinationHealth.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DestinationHealth.State(childComplexity), true
+
+	case "DisableEventSubscriptionPayload.eventSubscription":
+		if e.ComplexityRoot.DisableEventSubscriptionPayload.EventSubscription == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DisableEventSubscriptionPayload.EventSubscription(childComplexity), true
+	case "DisableEventSubscriptionPayload.userErrors":
+		if e.ComplexityRoot.DisableEventSubscriptionPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DisableEventSubscriptionPayload.UserErrors(childComplexity), true
 
 	case "DlqObservation.attributes":
 		if e.ComplexityRoot.DlqObservation.Attributes == nil {
@@ -1074,6 +2053,32 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DlqObservationEdge.Node(childComplexity), true
+
+	case "EnableDestinationPayload.destination":
+		if e.ComplexityRoot.EnableDestinationPayload.Destination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EnableDestinationPayload.Destination(childComplexity), true
+	case "EnableDestinationPayload.userErrors":
+		if e.ComplexityRoot.EnableDestinationPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EnableDestinationPayload.UserErrors(childComplexity), true
+
+	case "EnableEventSubscriptionPayload.eventSubscription":
+		if e.ComplexityRoot.EnableEventSubscriptionPayload.EventSubscription == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EnableEventSubscriptionPayload.EventSubscription(childComplexity), true
+	case "EnableEventSubscriptionPayload.userErrors":
+		if e.ComplexityRoot.EnableEventSubscriptionPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EnableEventSubscriptionPayload.UserErrors(childComplexity), true
 
 	case "Event.body":
 		if e.ComplexityRoot.Event.Body == nil {
@@ -1257,6 +2262,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.EventSubscription.CreatedAt(childComplexity), true
+	case "EventSubscription.deletedAt":
+		if e.ComplexityRoot.EventSubscription.DeletedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventSubscription.DeletedAt(childComplexity), true
 	case "EventSubscription.description":
 		if e.ComplexityRoot.EventSubscription.Description == nil {
 			break
@@ -1269,6 +2280,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.EventSubscription.Destination(childComplexity), true
+	case "EventSubscription.disableOnGone":
+		if e.ComplexityRoot.EventSubscription.DisableOnGone == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventSubscription.DisableOnGone(childComplexity), true
 	case "EventSubscription.disabledAt":
 		if e.ComplexityRoot.EventSubscription.DisabledAt == nil {
 			break
@@ -1299,6 +2316,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.EventSubscription.EventTypes(childComplexity), true
+	case "EventSubscription.failureSpan":
+		if e.ComplexityRoot.EventSubscription.FailureSpan == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventSubscription.FailureSpan(childComplexity), true
+	case "EventSubscription.headers":
+		if e.ComplexityRoot.EventSubscription.Headers == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventSubscription.Headers(childComplexity), true
+	case "EventSubscription.health":
+		if e.ComplexityRoot.EventSubscription.Health == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventSubscription.Health(childComplexity), true
 	case "EventSubscription.id":
 		if e.ComplexityRoot.EventSubscription.ID == nil {
 			break
@@ -1397,6 +2432,282 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.EventSubscriptionEdge.Node(childComplexity), true
+
+	case "EventSubscriptionHealth.explanation":
+		if e.ComplexityRoot.EventSubscriptionHealth.Explanation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventSubscriptionHealth.Explanation(childComplexity), true
+	case "EventSubscriptionHealth.failureSpan":
+		if e.ComplexityRoot.EventSubscriptionHealth.FailureSpan == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventSubscriptionHealth.FailureSpan(childComplexity), true
+	case "EventSubscriptionHealth.killSwitch":
+		if e.ComplexityRoot.EventSubscriptionHealth.KillSwitch == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventSubscriptionHealth.KillSwitch(childComplexity), true
+	case "EventSubscriptionHealth.policy":
+		if e.ComplexityRoot.EventSubscriptionHealth.Policy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventSubscriptionHealth.Policy(childComplexity), true
+	case "EventSubscriptionHealth.state":
+		if e.ComplexityRoot.EventSubscriptionHealth.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.EventSubscriptionHealth.State(childComplexity), true
+
+	case "FailurePolicy.disableAfter":
+		if e.ComplexityRoot.FailurePolicy.DisableAfter == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailurePolicy.DisableAfter(childComplexity), true
+	case "FailurePolicy.freezeAfter":
+		if e.ComplexityRoot.FailurePolicy.FreezeAfter == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailurePolicy.FreezeAfter(childComplexity), true
+	case "FailurePolicy.freezeAge":
+		if e.ComplexityRoot.FailurePolicy.FreezeAge == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailurePolicy.FreezeAge(childComplexity), true
+	case "FailurePolicy.freezeAtLatest":
+		if e.ComplexityRoot.FailurePolicy.FreezeAtLatest == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailurePolicy.FreezeAtLatest(childComplexity), true
+	case "FailurePolicy.kind":
+		if e.ComplexityRoot.FailurePolicy.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailurePolicy.Kind(childComplexity), true
+	case "FailurePolicy.minAttempts":
+		if e.ComplexityRoot.FailurePolicy.MinAttempts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailurePolicy.MinAttempts(childComplexity), true
+	case "FailurePolicy.percent":
+		if e.ComplexityRoot.FailurePolicy.Percent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailurePolicy.Percent(childComplexity), true
+	case "FailurePolicy.tryEvery":
+		if e.ComplexityRoot.FailurePolicy.TryEvery == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailurePolicy.TryEvery(childComplexity), true
+
+	case "FailureSpan.eventSubscription":
+		if e.ComplexityRoot.FailureSpan.EventSubscription == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.EventSubscription(childComplexity), true
+	case "FailureSpan.eventSubscriptionId":
+		if e.ComplexityRoot.FailureSpan.EventSubscriptionID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.EventSubscriptionID(childComplexity), true
+	case "FailureSpan.explanation":
+		if e.ComplexityRoot.FailureSpan.Explanation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.Explanation(childComplexity), true
+	case "FailureSpan.failureCount":
+		if e.ComplexityRoot.FailureSpan.FailureCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.FailureCount(childComplexity), true
+	case "FailureSpan.firstFailureAt":
+		if e.ComplexityRoot.FailureSpan.FirstFailureAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.FirstFailureAt(childComplexity), true
+	case "FailureSpan.lastFailureAt":
+		if e.ComplexityRoot.FailureSpan.LastFailureAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.LastFailureAt(childComplexity), true
+	case "FailureSpan.spread":
+		if e.ComplexityRoot.FailureSpan.Spread == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.Spread(childComplexity), true
+	case "FailureSpan.sustained":
+		if e.ComplexityRoot.FailureSpan.Sustained == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.Sustained(childComplexity), true
+	case "FailureSpan.tenantId":
+		if e.ComplexityRoot.FailureSpan.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.TenantID(childComplexity), true
+	case "FailureSpan.trippedAt":
+		if e.ComplexityRoot.FailureSpan.TrippedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.TrippedAt(childComplexity), true
+	case "FailureSpan.warnedPercent":
+		if e.ComplexityRoot.FailureSpan.WarnedPercent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.WarnedPercent(childComplexity), true
+	case "FailureSpan.wouldTripAt":
+		if e.ComplexityRoot.FailureSpan.WouldTripAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpan.WouldTripAt(childComplexity), true
+
+	case "FailureSpanChange.at":
+		if e.ComplexityRoot.FailureSpanChange.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.At(childComplexity), true
+	case "FailureSpanChange.cursor":
+		if e.ComplexityRoot.FailureSpanChange.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.Cursor(childComplexity), true
+	case "FailureSpanChange.destination":
+		if e.ComplexityRoot.FailureSpanChange.Destination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.Destination(childComplexity), true
+	case "FailureSpanChange.destinationId":
+		if e.ComplexityRoot.FailureSpanChange.DestinationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.DestinationID(childComplexity), true
+	case "FailureSpanChange.eventSubscription":
+		if e.ComplexityRoot.FailureSpanChange.EventSubscription == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.EventSubscription(childComplexity), true
+	case "FailureSpanChange.eventSubscriptionId":
+		if e.ComplexityRoot.FailureSpanChange.EventSubscriptionID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.EventSubscriptionID(childComplexity), true
+	case "FailureSpanChange.failureCount":
+		if e.ComplexityRoot.FailureSpanChange.FailureCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.FailureCount(childComplexity), true
+	case "FailureSpanChange.firstFailureAt":
+		if e.ComplexityRoot.FailureSpanChange.FirstFailureAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.FirstFailureAt(childComplexity), true
+	case "FailureSpanChange.kind":
+		if e.ComplexityRoot.FailureSpanChange.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.Kind(childComplexity), true
+	case "FailureSpanChange.lastFailureAt":
+		if e.ComplexityRoot.FailureSpanChange.LastFailureAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.LastFailureAt(childComplexity), true
+	case "FailureSpanChange.reason":
+		if e.ComplexityRoot.FailureSpanChange.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.Reason(childComplexity), true
+	case "FailureSpanChange.tenantId":
+		if e.ComplexityRoot.FailureSpanChange.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.TenantID(childComplexity), true
+	case "FailureSpanChange.warnedPercent":
+		if e.ComplexityRoot.FailureSpanChange.WarnedPercent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.WarnedPercent(childComplexity), true
+	case "FailureSpanChange.wouldTripAt":
+		if e.ComplexityRoot.FailureSpanChange.WouldTripAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanChange.WouldTripAt(childComplexity), true
+
+	case "FailureSpanConnection.edges":
+		if e.ComplexityRoot.FailureSpanConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanConnection.Edges(childComplexity), true
+	case "FailureSpanConnection.liveCursor":
+		if e.ComplexityRoot.FailureSpanConnection.LiveCursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanConnection.LiveCursor(childComplexity), true
+	case "FailureSpanConnection.nodes":
+		if e.ComplexityRoot.FailureSpanConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanConnection.Nodes(childComplexity), true
+	case "FailureSpanConnection.pageInfo":
+		if e.ComplexityRoot.FailureSpanConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanConnection.PageInfo(childComplexity), true
+
+	case "FailureSpanEdge.cursor":
+		if e.ComplexityRoot.FailureSpanEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanEdge.Cursor(childComplexity), true
+	case "FailureSpanEdge.node":
+		if e.ComplexityRoot.FailureSpanEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.FailureSpanEdge.Node(childComplexity), true
 
 	case "HttpHeader.name":
 		if e.ComplexityRoot.HttpHeader.Name == nil {
@@ -1523,6 +2834,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.MatchVerdict.Summary(childComplexity), true
 
+	case "Mutation.createApiToken":
+		if e.ComplexityRoot.Mutation.CreateAPIToken == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createApiToken_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateAPIToken(childComplexity, args["input"].(model.CreateAPITokenInput)), true
 	case "Mutation.createEventSubscription":
 		if e.ComplexityRoot.Mutation.CreateEventSubscription == nil {
 			break
@@ -1534,6 +2856,50 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateEventSubscription(childComplexity, args["input"].(model.CreateEventSubscriptionInput)), true
+	case "Mutation.deleteEventSubscription":
+		if e.ComplexityRoot.Mutation.DeleteEventSubscription == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteEventSubscription_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteEventSubscription(childComplexity, args["input"].(model.DeleteEventSubscriptionInput)), true
+	case "Mutation.disableEventSubscription":
+		if e.ComplexityRoot.Mutation.DisableEventSubscription == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_disableEventSubscription_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DisableEventSubscription(childComplexity, args["input"].(model.DisableEventSubscriptionInput)), true
+	case "Mutation.enableDestination":
+		if e.ComplexityRoot.Mutation.EnableDestination == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_enableDestination_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.EnableDestination(childComplexity, args["input"].(model.EnableDestinationInput)), true
+	case "Mutation.enableEventSubscription":
+		if e.ComplexityRoot.Mutation.EnableEventSubscription == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_enableEventSubscription_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.EnableEventSubscription(childComplexity, args["input"].(model.EnableEventSubscriptionInput)), true
 	case "Mutation.readmitQuarantinedRecords":
 		if e.ComplexityRoot.Mutation.ReadmitQuarantinedRecords == nil {
 			break
@@ -1556,6 +2922,61 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Redeliver(childComplexity, args["input"].(model.RedeliverInput)), true
+	case "Mutation.revokeApiToken":
+		if e.ComplexityRoot.Mutation.RevokeAPIToken == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeApiToken_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeAPIToken(childComplexity, args["input"].(model.RevokeAPITokenInput)), true
+	case "Mutation.revokeSigningSecret":
+		if e.ComplexityRoot.Mutation.RevokeSigningSecret == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_revokeSigningSecret_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RevokeSigningSecret(childComplexity, args["input"].(model.RevokeSigningSecretInput)), true
+	case "Mutation.rotateSigningSecret":
+		if e.ComplexityRoot.Mutation.RotateSigningSecret == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_rotateSigningSecret_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RotateSigningSecret(childComplexity, args["input"].(model.RotateSigningSecretInput)), true
+	case "Mutation.sendTestEvent":
+		if e.ComplexityRoot.Mutation.SendTestEvent == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_sendTestEvent_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SendTestEvent(childComplexity, args["input"].(model.SendTestEventInput)), true
+	case "Mutation.updateEventSubscription":
+		if e.ComplexityRoot.Mutation.UpdateEventSubscription == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateEventSubscription_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateEventSubscription(childComplexity, args["input"].(model.UpdateEventSubscriptionInput)), true
 	case "Mutation.verifyEventSubscription":
 		if e.ComplexityRoot.Mutation.VerifyEventSubscription == nil {
 			break
@@ -1692,6 +3113,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.QuarantinedRecordEdge.Node(childComplexity), true
 
+	case "Query.apiTokens":
+		if e.ComplexityRoot.Query.APITokens == nil {
+			break
+		}
+
+		args, err := ec.field_Query_apiTokens_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.APITokens(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.APITokenFilter)), true
+	case "Query.auditLog":
+		if e.ComplexityRoot.Query.AuditLog == nil {
+			break
+		}
+
+		args, err := ec.field_Query_auditLog_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.AuditLog(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.AuditLogFilter)), true
+	case "Query.circuitBreakers":
+		if e.ComplexityRoot.Query.CircuitBreakers == nil {
+			break
+		}
+
+		args, err := ec.field_Query_circuitBreakers_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.CircuitBreakers(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.CircuitBreakerFilter)), true
 	case "Query.deadLetters":
 		if e.ComplexityRoot.Query.DeadLetters == nil {
 			break
@@ -1725,6 +3179,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Delivery(childComplexity, args["id"].(string)), true
+	case "Query.destination":
+		if e.ComplexityRoot.Query.Destination == nil {
+			break
+		}
+
+		args, err := ec.field_Query_destination_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Destination(childComplexity, args["id"].(string)), true
+	case "Query.destinations":
+		if e.ComplexityRoot.Query.Destinations == nil {
+			break
+		}
+
+		args, err := ec.field_Query_destinations_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Destinations(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.DestinationFilter)), true
 	case "Query.dlqObservations":
 		if e.ComplexityRoot.Query.DlqObservations == nil {
 			break
@@ -1791,6 +3267,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.ExplainMatch(childComplexity, args["eventId"].(string), args["eventSubscriptionId"].(string)), true
+	case "Query.failureSpans":
+		if e.ComplexityRoot.Query.FailureSpans == nil {
+			break
+		}
+
+		args, err := ec.field_Query_failureSpans_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.FailureSpans(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.FailureSpanFilter)), true
 
 	case "Query.node":
 		if e.ComplexityRoot.Query.Node == nil {
@@ -1971,6 +3458,117 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RetryPreviewAttempt.Number(childComplexity), true
 
+	case "RevokeApiTokenPayload.apiToken":
+		if e.ComplexityRoot.RevokeApiTokenPayload.APIToken == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeApiTokenPayload.APIToken(childComplexity), true
+	case "RevokeApiTokenPayload.userErrors":
+		if e.ComplexityRoot.RevokeApiTokenPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeApiTokenPayload.UserErrors(childComplexity), true
+
+	case "RevokeSigningSecretPayload.destination":
+		if e.ComplexityRoot.RevokeSigningSecretPayload.Destination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSigningSecretPayload.Destination(childComplexity), true
+	case "RevokeSigningSecretPayload.revokedVersion":
+		if e.ComplexityRoot.RevokeSigningSecretPayload.RevokedVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSigningSecretPayload.RevokedVersion(childComplexity), true
+	case "RevokeSigningSecretPayload.signingSecret":
+		if e.ComplexityRoot.RevokeSigningSecretPayload.SigningSecret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSigningSecretPayload.SigningSecret(childComplexity), true
+	case "RevokeSigningSecretPayload.userErrors":
+		if e.ComplexityRoot.RevokeSigningSecretPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RevokeSigningSecretPayload.UserErrors(childComplexity), true
+
+	case "RotateSigningSecretPayload.destination":
+		if e.ComplexityRoot.RotateSigningSecretPayload.Destination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RotateSigningSecretPayload.Destination(childComplexity), true
+	case "RotateSigningSecretPayload.signingSecret":
+		if e.ComplexityRoot.RotateSigningSecretPayload.SigningSecret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RotateSigningSecretPayload.SigningSecret(childComplexity), true
+	case "RotateSigningSecretPayload.userErrors":
+		if e.ComplexityRoot.RotateSigningSecretPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RotateSigningSecretPayload.UserErrors(childComplexity), true
+
+	case "SendTestEventPayload.delivery":
+		if e.ComplexityRoot.SendTestEventPayload.Delivery == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SendTestEventPayload.Delivery(childComplexity), true
+	case "SendTestEventPayload.userErrors":
+		if e.ComplexityRoot.SendTestEventPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SendTestEventPayload.UserErrors(childComplexity), true
+
+	case "SigningKey.createdAt":
+		if e.ComplexityRoot.SigningKey.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SigningKey.CreatedAt(childComplexity), true
+	case "SigningKey.endsAt":
+		if e.ComplexityRoot.SigningKey.EndsAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SigningKey.EndsAt(childComplexity), true
+	case "SigningKey.version":
+		if e.ComplexityRoot.SigningKey.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SigningKey.Version(childComplexity), true
+
+	case "Subscription.circuitBreakerChanged":
+		if e.ComplexityRoot.Subscription.CircuitBreakerChanged == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_circuitBreakerChanged_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.CircuitBreakerChanged(childComplexity, args["filter"].(*model.CircuitBreakerFilter), args["after"].(*string)), true
+	case "Subscription.deadLetterAdded":
+		if e.ComplexityRoot.Subscription.DeadLetterAdded == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_deadLetterAdded_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.DeadLetterAdded(childComplexity, args["filter"].(*model.DeadLetterFilter), args["after"].(*string)), true
 	case "Subscription.deliveryOutcomes":
 		if e.ComplexityRoot.Subscription.DeliveryOutcomes == nil {
 			break
@@ -1982,6 +3580,36 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Subscription.DeliveryOutcomes(childComplexity, args["filter"].(*model.DeliveryFilter), args["after"].(*string)), true
+	case "Subscription.failureSpanChanged":
+		if e.ComplexityRoot.Subscription.FailureSpanChanged == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_failureSpanChanged_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.FailureSpanChanged(childComplexity, args["filter"].(*model.FailureSpanFilter), args["after"].(*string)), true
+
+	case "UpdateEventSubscriptionPayload.eventSubscription":
+		if e.ComplexityRoot.UpdateEventSubscriptionPayload.EventSubscription == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateEventSubscriptionPayload.EventSubscription(childComplexity), true
+	case "UpdateEventSubscriptionPayload.signingSecret":
+		if e.ComplexityRoot.UpdateEventSubscriptionPayload.SigningSecret == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateEventSubscriptionPayload.SigningSecret(childComplexity), true
+	case "UpdateEventSubscriptionPayload.userErrors":
+		if e.ComplexityRoot.UpdateEventSubscriptionPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateEventSubscriptionPayload.UserErrors(childComplexity), true
 
 	case "UserError.code":
 		if e.ComplexityRoot.UserError.Code == nil {
@@ -2002,12 +3630,55 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.UserError.Path(childComplexity), true
 
+	case "VerificationProbe.errorClass":
+		if e.ComplexityRoot.VerificationProbe.ErrorClass == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VerificationProbe.ErrorClass(childComplexity), true
+	case "VerificationProbe.errorDetail":
+		if e.ComplexityRoot.VerificationProbe.ErrorDetail == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VerificationProbe.ErrorDetail(childComplexity), true
+	case "VerificationProbe.errorPhase":
+		if e.ComplexityRoot.VerificationProbe.ErrorPhase == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VerificationProbe.ErrorPhase(childComplexity), true
+	case "VerificationProbe.responseBody":
+		if e.ComplexityRoot.VerificationProbe.ResponseBody == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VerificationProbe.ResponseBody(childComplexity), true
+	case "VerificationProbe.status":
+		if e.ComplexityRoot.VerificationProbe.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VerificationProbe.Status(childComplexity), true
+	case "VerificationProbe.timings":
+		if e.ComplexityRoot.VerificationProbe.Timings == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VerificationProbe.Timings(childComplexity), true
+
 	case "VerifyEventSubscriptionPayload.eventSubscription":
 		if e.ComplexityRoot.VerifyEventSubscriptionPayload.EventSubscription == nil {
 			break
 		}
 
 		return e.ComplexityRoot.VerifyEventSubscriptionPayload.EventSubscription(childComplexity), true
+	case "VerifyEventSubscriptionPayload.probe":
+		if e.ComplexityRoot.VerifyEventSubscriptionPayload.Probe == nil {
+			break
+		}
+
+		return e.ComplexityRoot.VerifyEventSubscriptionPayload.Probe(childComplexity), true
 	case "VerifyEventSubscriptionPayload.userErrors":
 		if e.ComplexityRoot.VerifyEventSubscriptionPayload.UserErrors == nil {
 			break
@@ -2055,19 +3726,43 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalers := func() *graphql.InputUnmarshalerIndex {
 		return graphql.NewInputUnmarshalerIndex(
+			graphql.NewInputUnmarshaler("ApiTokenFilter", ec.unmarshalInputApiTokenFilter),
+			graphql.NewInputUnmarshaler("AuditLogFilter", ec.unmarshalInputAuditLogFilter),
+			graphql.NewInputUnmarshaler("BasicCredentialInput", ec.unmarshalInputBasicCredentialInput),
+			graphql.NewInputUnmarshaler("BearerCredentialInput", ec.unmarshalInputBearerCredentialInput),
+			graphql.NewInputUnmarshaler("CircuitBreakerFilter", ec.unmarshalInputCircuitBreakerFilter),
+			graphql.NewInputUnmarshaler("ClientCertificateInput", ec.unmarshalInputClientCertificateInput),
+			graphql.NewInputUnmarshaler("CreateApiTokenInput", ec.unmarshalInputCreateApiTokenInput),
 			graphql.NewInputUnmarshaler("CreateEventSubscriptionInput", ec.unmarshalInputCreateEventSubscriptionInput),
+			graphql.NewInputUnmarshaler("CredentialInput", ec.unmarshalInputCredentialInput),
 			graphql.NewInputUnmarshaler("DeadLetterFilter", ec.unmarshalInputDeadLetterFilter),
+			graphql.NewInputUnmarshaler("DeleteEventSubscriptionInput", ec.unmarshalInputDeleteEventSubscriptionInput),
 			graphql.NewInputUnmarshaler("DeliveryFilter", ec.unmarshalInputDeliveryFilter),
+			graphql.NewInputUnmarshaler("DestinationFilter", ec.unmarshalInputDestinationFilter),
 			graphql.NewInputUnmarshaler("DestinationInput", ec.unmarshalInputDestinationInput),
+			graphql.NewInputUnmarshaler("DestinationUpdateInput", ec.unmarshalInputDestinationUpdateInput),
+			graphql.NewInputUnmarshaler("DisableEventSubscriptionInput", ec.unmarshalInputDisableEventSubscriptionInput),
 			graphql.NewInputUnmarshaler("DlqObservationFilter", ec.unmarshalInputDlqObservationFilter),
+			graphql.NewInputUnmarshaler("EnableDestinationInput", ec.unmarshalInputEnableDestinationInput),
+			graphql.NewInputUnmarshaler("EnableEventSubscriptionInput", ec.unmarshalInputEnableEventSubscriptionInput),
 			graphql.NewInputUnmarshaler("EventFilter", ec.unmarshalInputEventFilter),
 			graphql.NewInputUnmarshaler("EventSubscriptionFilter", ec.unmarshalInputEventSubscriptionFilter),
 			graphql.NewInputUnmarshaler("ExponentialInput", ec.unmarshalInputExponentialInput),
+			graphql.NewInputUnmarshaler("FailurePolicyInput", ec.unmarshalInputFailurePolicyInput),
+			graphql.NewInputUnmarshaler("FailureRateInput", ec.unmarshalInputFailureRateInput),
+			graphql.NewInputUnmarshaler("FailureSpanFilter", ec.unmarshalInputFailureSpanFilter),
+			graphql.NewInputUnmarshaler("HeaderCredentialInput", ec.unmarshalInputHeaderCredentialInput),
+			graphql.NewInputUnmarshaler("HttpHeaderInput", ec.unmarshalInputHttpHeaderInput),
 			graphql.NewInputUnmarshaler("QuarantinedRecordFilter", ec.unmarshalInputQuarantinedRecordFilter),
 			graphql.NewInputUnmarshaler("ReadmitQuarantinedRecordsInput", ec.unmarshalInputReadmitQuarantinedRecordsInput),
 			graphql.NewInputUnmarshaler("RedeliverInput", ec.unmarshalInputRedeliverInput),
 			graphql.NewInputUnmarshaler("RetryPolicyInput", ec.unmarshalInputRetryPolicyInput),
+			graphql.NewInputUnmarshaler("RevokeApiTokenInput", ec.unmarshalInputRevokeApiTokenInput),
+			graphql.NewInputUnmarshaler("RevokeSigningSecretInput", ec.unmarshalInputRevokeSigningSecretInput),
+			graphql.NewInputUnmarshaler("RotateSigningSecretInput", ec.unmarshalInputRotateSigningSecretInput),
 			graphql.NewInputUnmarshaler("ScheduleInput", ec.unmarshalInputScheduleInput),
+			graphql.NewInputUnmarshaler("SendTestEventInput", ec.unmarshalInputSendTestEventInput),
+			graphql.NewInputUnmarshaler("UpdateEventSubscriptionInput", ec.unmarshalInputUpdateEventSubscriptionInput),
 			graphql.NewInputUnmarshaler("VerifyEventSubscriptionInput", ec.unmarshalInputVerifyEventSubscriptionInput),
 		)
 	}
@@ -2191,13 +3886,13 @@ type Query {
     id: ID!
   ): Node
 
-  "One event subscription; null when it does not exist or belongs to another tenant."
+  "One event subscription, a deleted one too; null when it does not exist or belongs to another tenant."
   eventSubscription(
     "Global id, ` + "`" + `sub_…` + "`" + `."
     id: ID!
   ): EventSubscription
 
-  "Event subscriptions, the newest first."
+  "Event subscriptions, the newest first. Deleted ones are left out."
   eventSubscriptions(
     "How many, 1 to 100."
     first: Int! = 20
@@ -2206,6 +3901,22 @@ type Query {
     "Which ones; all of the viewer's when absent."
     filter: EventSubscriptionFilter
   ): EventSubscriptionConnection!
+
+  "One destination; null when it does not exist or belongs to another tenant."
+  destination(
+    "Global id, ` + "`" + `dst_…` + "`" + `."
+    id: ID!
+  ): Destination
+
+  "Destinations, the newest first: those too that no event subscription uses any more."
+  destinations(
+    "How many, 1 to 100."
+    first: Int! = 20
+    "The ` + "`" + `endCursor` + "`" + ` of the page before."
+    after: String
+    "Which ones; all of the viewer's when absent."
+    filter: DestinationFilter
+  ): DestinationConnection!
 
   "One event; null when it does not exist, is past its retention or belongs to another tenant."
   event(
@@ -2259,6 +3970,30 @@ type Query {
   ): DeliveryConnection!
 
   """
+  Circuit breakers of destinations that failed lately, the destinations made last first. A
+  destination that is not listed is CLOSED. With a filter by phase a page can be short or
+  empty while ` + "`" + `pageInfo.hasNextPage` + "`" + ` is true; go on with ` + "`" + `endCursor` + "`" + `.
+  """
+  circuitBreakers(
+    "How many, 1 to 100."
+    first: Int! = 20
+    "The ` + "`" + `endCursor` + "`" + ` of the page before."
+    after: String
+    "Which ones; all of the viewer's when absent."
+    filter: CircuitBreakerFilter
+  ): CircuitBreakerConnection!
+
+  "Failure spans that are open, those of the event subscriptions made last first."
+  failureSpans(
+    "How many, 1 to 100."
+    first: Int! = 20
+    "The ` + "`" + `endCursor` + "`" + ` of the page before."
+    after: String
+    "Which ones; all of the viewer's when absent."
+    filter: FailureSpanFilter
+  ): FailureSpanConnection!
+
+  """
   When the attempts of a delivery come under a retry policy, if all of them fail. The policy
   need not belong to an event subscription; a malformed one is told in ` + "`" + `userErrors` + "`" + `.
   """
@@ -2306,6 +4041,32 @@ type Query {
     "Which ones; all that the viewer sees when absent."
     filter: DlqObservationFilter
   ): DlqObservationConnection!
+
+  """
+  API tokens, the newest first; the tokens themselves are not kept. Needs role ADMIN. A
+  tenant's token sees those of its tenant.
+  """
+  apiTokens(
+    "How many, 1 to 100."
+    first: Int! = 20
+    "The ` + "`" + `endCursor` + "`" + ` of the page before."
+    after: String
+    "Which ones; all that the viewer manages when absent."
+    filter: ApiTokenFilter
+  ): ApiTokenConnection!
+
+  """
+  What people and programs did by this API, the newest first. Needs role ADMIN. A tenant's
+  token sees what concerns its tenant. Pages are bounded like those of ` + "`" + `quarantinedRecords` + "`" + `.
+  """
+  auditLog(
+    "How many, 1 to 100."
+    first: Int! = 20
+    "The ` + "`" + `endCursor` + "`" + ` of the page before."
+    after: String
+    "Which entries; all that the viewer may read when absent."
+    filter: AuditLogFilter
+  ): AuditLogConnection!
 }
 
 "What may be changed. Domain errors are in ` + "`" + `userErrors` + "`" + `; GraphQL errors mean missing rights, exceeded limits or a fault of the hub."
@@ -2320,14 +4081,98 @@ type Mutation {
   ): CreateEventSubscriptionPayload!
 
   """
+  Changes what is given and leaves the rest as it is; null clears, where that is possible.
+  With another URL or credential the destination has to be verified again: waiting
+  deliveries are HELD until then, and then go to the new URL. A URL that leads to a
+  destination of its own takes limits, failure policy and signing secrets along, and
+  credentials when scheme, host and port stay the same. Settings of the destination hold for
+  every event subscription that uses it.
+  """
+  updateEventSubscription(
+    "What to change."
+    input: UpdateEventSubscriptionInput!
+  ): UpdateEventSubscriptionPayload!
+
+  """
+  Deletes an event subscription. Attempts under way finish, what waits ends as a dead letter
+  SUBSCRIPTION_DELETED, and history goes on naming it. Deleting again changes nothing.
+  """
+  deleteEventSubscription(
+    "Which one."
+    input: DeleteEventSubscriptionInput!
+  ): DeleteEventSubscriptionPayload!
+
+  """
+  Switches an event subscription on again, clears its failure span and lets the circuit
+  breaker of its destination begin anew, with one probe. One that is enabled stays as it is,
+  failures and all.
+  """
+  enableEventSubscription(
+    "Which one."
+    input: EnableEventSubscriptionInput!
+  ): EnableEventSubscriptionPayload!
+
+  """
+  Switches an event subscription off: new events make no deliveries, what waits is HELD. Only
+  ` + "`" + `enableEventSubscription` + "`" + ` switches it on again.
+  """
+  disableEventSubscription(
+    "Which one, and why."
+    input: DisableEventSubscriptionInput!
+  ): DisableEventSubscriptionPayload!
+
+  """
   Sends a signed challenge to the destination, by the same client that delivers.
   A 2xx answer whose body holds the challenge makes the subscription ACTIVE, any other
-  FAILED, with what was seen in ` + "`" + `verificationError` + "`" + `.
+  FAILED, with what was seen in ` + "`" + `verificationError` + "`" + `. Success also enables a subscription
+  that the hub itself had disabled, and clears its failure span; never one that a person
+  disabled. CONFLICT when it changed while the probe was under way.
   """
   verifyEventSubscription(
     "Which one to verify."
     input: VerifyEventSubscriptionInput!
   ): VerifyEventSubscriptionPayload!
+
+  """
+  Sends one synthetic event to an event subscription, enabled and verified or not. Its type is
+  ` + "`" + `<type prefix>.hub.subscription.test` + "`" + ` unless ` + "`" + `eventType` + "`" + ` says otherwise, the attribute
+  ` + "`" + `hubtest` + "`" + ` is ` + "`" + `true` + "`" + `, and the body says that it is a test. The delivery is recorded, with one
+  attempt; it counts for no failure policy, circuit breaker or statistics, and the event is in
+  no list and no feed of events.
+  """
+  sendTestEvent(
+    "To which one."
+    input: SendTestEventInput!
+  ): SendTestEventPayload!
+
+  """
+  Gives a destination a new signing secret, shown in this answer and never again. For the
+  time of the overlap each delivery carries the signatures of the old secret and of the new
+  one, the newest first. At most two old secrets stay valid: the oldest beyond that ends at
+  once. Needs role ADMIN.
+  """
+  rotateSigningSecret(
+    "Of which destination."
+    input: RotateSigningSecretInput!
+  ): RotateSigningSecretPayload!
+
+  """
+  Ends a signing secret at once, for retries too. The current one is followed by a new one,
+  shown in this answer and never again. Needs role ADMIN.
+  """
+  revokeSigningSecret(
+    "Which one."
+    input: RevokeSigningSecretInput!
+  ): RevokeSigningSecretPayload!
+
+  """
+  Lets a destination begin anew that its FAILURE_RATE policy disabled or froze: its counters
+  are 0 and one probe goes first. An active one stays as it is, counters and all.
+  """
+  enableDestination(
+    "Which one."
+    input: EnableDestinationInput!
+  ): EnableDestinationPayload!
 
   """
   Asks the hub to judge quarantined records again, by the rules of now. Within seconds each
@@ -2352,13 +4197,32 @@ type Mutation {
     "Which delivery."
     input: RedeliverInput!
   ): RedeliverPayload!
+
+  """
+  Makes an API token, shown in this answer and never again. Needs role ADMIN. A tenant's
+  token makes tokens of its tenant; none makes one of a higher role than its own.
+  """
+  createApiToken(
+    "What to make."
+    input: CreateApiTokenInput!
+  ): CreateApiTokenPayload!
+
+  """
+  Ends an API token for good: within 5 seconds it lets nobody in, and what is connected with
+  it is closed. Needs role ADMIN. One that was revoked before stays as it is.
+  """
+  revokeApiToken(
+    "Which one."
+    input: RevokeApiTokenInput!
+  ): RevokeApiTokenPayload!
 }
 
 "What can be followed live, by WebSocket (` + "`" + `graphql-transport-ws` + "`" + `) or server-sent events."
 type Subscription {
   """
-  Each attempt that was recorded, as it is recorded: by outcome, not by delivery. Without
-  ` + "`" + `after` + "`" + ` it begins with the next one. A reader that is too slow gets a ` + "`" + `LiveGap` + "`" + ` in place of what it missed.
+  Each attempt that was recorded, as it is recorded: by outcome, not by delivery. So are
+  deliveries that ended while they waited, without an attempt. Without ` + "`" + `after` + "`" + ` it begins with
+  the next one. A reader that is too slow gets a ` + "`" + `LiveGap` + "`" + ` in place of what it missed.
   """
   deliveryOutcomes(
     "Which ones; all of the viewer's when absent. ` + "`" + `state` + "`" + ` is the state that the attempt led to."
@@ -2366,6 +4230,37 @@ type Subscription {
     "A cursor of an item, or a connection's ` + "`" + `liveCursor` + "`" + `: begins with what follows it, nothing missed and nothing twice."
     after: String
   ): DeliveryOutcomeItem!
+
+  """
+  Deliveries that die, as they die: the outcomes with ` + "`" + `state` + "`" + ` DEAD. Otherwise like
+  ` + "`" + `deliveryOutcomes` + "`" + `. The filter's ` + "`" + `eventType` + "`" + ` leaves out those whose event is past its
+  retention; its times are those of ` + "`" + `finishedAt` + "`" + `.
+  """
+  deadLetterAdded(
+    "Which ones; all of the viewer's when absent."
+    filter: DeadLetterFilter
+    "A cursor of an item, or a connection's ` + "`" + `liveCursor` + "`" + `: begins with what follows it, nothing missed and nothing twice."
+    after: String
+  ): DeliveryOutcomeItem!
+
+  "Circuit breakers that open, let a probe through or close. Otherwise like ` + "`" + `deliveryOutcomes` + "`" + `."
+  circuitBreakerChanged(
+    "Which ones; all of the viewer's when absent. ` + "`" + `phase` + "`" + ` is the phase that the change led to."
+    filter: CircuitBreakerFilter
+    "A cursor of an item, or a connection's ` + "`" + `liveCursor` + "`" + `: begins with what follows it, nothing missed and nothing twice."
+    after: String
+  ): CircuitBreakerItem!
+
+  """
+  Failure spans that open, pass a warning mark or are cleared, and what the failure policies
+  did: what was disabled, frozen or recovered. Otherwise like ` + "`" + `deliveryOutcomes` + "`" + `.
+  """
+  failureSpanChanged(
+    "Which ones; all of the viewer's when absent. What concerns a whole destination belongs to no event subscription."
+    filter: FailureSpanFilter
+    "A cursor of an item, or a connection's ` + "`" + `liveCursor` + "`" + `: begins with what follows it, nothing missed and nothing twice."
+    after: String
+  ): FailureSpanItem!
 }
 
 "An object with a global id."
@@ -2426,10 +4321,318 @@ enum SinkKind {
 type Destination implements Node {
   "Global id, ` + "`" + `dst_…` + "`" + `."
   id: ID!
+  "The tenant that it belongs to."
+  tenantId: String!
   "How it gets its events."
   kind: SinkKind!
   "Where the hub posts to; null for PULL."
   url: URL
+  "When it was made."
+  createdAt: DateTime!
+  "Attempts per second that may start, of all replicas together; null for no limit."
+  rateLimit: Int
+  "Attempts that may be under way at a time, of all replicas together; null for no limit."
+  maxInFlight: Int
+  "When it is switched off because it stays broken."
+  failurePolicy: FailurePolicy!
+  "What proves to it who the hub is, beside the signature; never the secret. Null for nothing."
+  credential: DestinationCredential
+  "The certificate that the hub presents to it; null for none."
+  clientCertificate: ClientCertificate
+  "The secrets that sign now, the newest first; never the secrets themselves. Empty for PULL."
+  signingKeys: [SigningKey!]!
+  "Its circuit breaker; CLOSED while nothing failed."
+  circuitBreaker: CircuitBreaker!
+  "How it stands with its failure policy."
+  health: DestinationHealth!
+}
+
+"When a destination that stays broken is switched off. Of FAILURE_SPAN all but ` + "`" + `kind` + "`" + ` are null."
+type FailurePolicy {
+  "Which family."
+  kind: FailurePolicyKind!
+  "Disabled when more than this per cent of the attempts failed, …"
+  percent: Int
+  "… of more than this many attempts since it was last enabled."
+  minAttempts: BigInt
+  "Disabled at this many failures in a row."
+  disableAfter: BigInt
+  "Frozen at more than this many failures in a row, …"
+  freezeAfter: BigInt
+  "… when the last success is longer ago than this."
+  freezeAge: Duration
+  "Frozen at this many failures in a row, whenever the last success was."
+  freezeAtLatest: BigInt
+  "The wait between two tries while it is disabled."
+  tryEvery: Duration
+}
+
+"How the hub proves who it is, beside the signature."
+enum CredentialKind {
+  "` + "`" + `Authorization: Bearer …` + "`" + `"
+  BEARER
+  "` + "`" + `Authorization: Basic …` + "`" + `"
+  BASIC
+  "A header of its own, such as an API key."
+  HEADER
+}
+
+"A credential without its secret."
+type DestinationCredential {
+  "How it is sent."
+  kind: CredentialKind!
+  "The user of BASIC, the name of the header of HEADER; null for BEARER."
+  name: String
+  "Grows when it is replaced."
+  version: Int!
+  "When it was set."
+  createdAt: DateTime!
+}
+
+"A client certificate without its private key."
+type ClientCertificate {
+  "Whom it names, as an RFC 2253 distinguished name."
+  subject: String!
+  "When it runs out."
+  notAfter: DateTime!
+  "Grows when it is replaced."
+  version: Int!
+  "When it was set."
+  createdAt: DateTime!
+}
+
+"A signing secret without the secret."
+type SigningKey {
+  "Counts the destination's secrets from 1; ` + "`" + `revokeSigningSecret` + "`" + ` names it."
+  version: Int!
+  "When it was made."
+  createdAt: DateTime!
+  "When it stops signing; null for the current one."
+  endsAt: DateTime
+}
+
+"Destinations of a page."
+type DestinationConnection {
+  "The page with a cursor for each."
+  edges: [DestinationEdge!]!
+  "The page."
+  nodes: [Destination!]!
+  "Where the page stands in the list."
+  pageInfo: PageInfo!
+}
+
+"A destination in a page."
+type DestinationEdge {
+  "Its place in the list, opaque."
+  cursor: String!
+  "The destination."
+  node: Destination!
+}
+
+"Which destinations; all conditions must hold."
+input DestinationFilter {
+  "Of this tenant. A tenant's token can name its own only."
+  tenantId: String
+  "That get their events like this."
+  kind: SinkKind
+  "With this URL, written in any way that means the same."
+  url: URL
+}
+
+"When a destination that stays broken is switched off."
+enum FailurePolicyKind {
+  "Each event subscription is judged by how long it has failed without a success."
+  FAILURE_SPAN
+  "The destination is judged by how many of its attempts fail."
+  FAILURE_RATE
+}
+
+"What a failure policy did."
+enum HealthState {
+  "Nothing: attempts are made as they are due."
+  ACTIVE
+  "It is switched off. A destination under FAILURE_RATE still gets one delivery from time to time; its success switches it on."
+  DISABLED
+  "Nothing is tried until somebody enables the destination."
+  FROZEN
+}
+
+"How a destination stands with its failure policy. Counts belong to FAILURE_RATE and begin with the last enabling; they are null under FAILURE_SPAN."
+type DestinationHealth {
+  "The policy."
+  policy: FailurePolicyKind!
+  "What it did. Under FAILURE_SPAN it is ACTIVE: that policy judges event subscriptions."
+  state: HealthState!
+  "Since when it is DISABLED or FROZEN; null while it is ACTIVE."
+  since: DateTime
+  "Attempts that counted."
+  attempts: BigInt
+  "Those that failed."
+  failures: BigInt
+  "Failures since the last success."
+  failuresInRow: BigInt
+  "The last success; null before the first one."
+  lastSuccessAt: DateTime
+  "DISABLED: when the next delivery may be tried."
+  nextTryAt: DateTime
+  "Whether the hub was told to disable nothing (` + "`" + `STREAMING_HUB_AUTODISABLE_ENABLED=false` + "`" + `): then states are shown and have no consequences."
+  killSwitch: Boolean!
+  "In one sentence: how it stands, why, and what comes next."
+  explanation: String!
+}
+
+"How an event subscription stands with the failure policy of its destination."
+type EventSubscriptionHealth {
+  "The policy."
+  policy: FailurePolicyKind!
+  "DISABLED while the hub has switched the event subscription off; under FAILURE_RATE the destination's state."
+  state: HealthState!
+  "The unbroken run of failures up to now; null after a success."
+  failureSpan: FailureSpan
+  "Whether the hub was told to disable nothing (` + "`" + `STREAMING_HUB_AUTODISABLE_ENABLED=false` + "`" + `)."
+  killSwitch: Boolean!
+  "In one sentence: how it stands, why, and what comes next."
+  explanation: String!
+}
+
+"The unbroken run of failures of an event subscription. It is disabled when both gates are passed, ` + "`" + `sustained` + "`" + ` and ` + "`" + `spread` + "`" + `."
+type FailureSpan {
+  "The event subscription; null once it is gone."
+  eventSubscription: EventSubscription
+  "Its global id."
+  eventSubscriptionId: ID!
+  "The tenant that it belongs to."
+  tenantId: String!
+  "The first failure since the last success."
+  firstFailureAt: DateTime!
+  "The last failure."
+  lastFailureAt: DateTime!
+  "How many failures."
+  failureCount: BigInt!
+  "Whether it has lasted long enough to disable, 120 hours unless set otherwise."
+  sustained: Boolean!
+  "Whether first and last failure lie far enough apart to disable, 12 hours unless set otherwise."
+  spread: Boolean!
+  "When it disables the event subscription if nothing changes, that is without any further attempt; null for never."
+  wouldTripAt: DateTime
+  "When it was found to be enough to disable; null before. With the kill switch that disables nothing."
+  trippedAt: DateTime
+  "The highest warning given, in per cent of the way to ` + "`" + `wouldTripAt` + "`" + `: 50, 75 or 90; null for none."
+  warnedPercent: Int
+  "In one sentence: how it stands and what comes next."
+  explanation: String!
+}
+
+"Failure spans of a page."
+type FailureSpanConnection {
+  "The page with a cursor for each."
+  edges: [FailureSpanEdge!]!
+  "The page."
+  nodes: [FailureSpan!]!
+  "Where the page stands in the list."
+  pageInfo: PageInfo!
+  "Give it as ` + "`" + `after` + "`" + ` to a live feed, to go on from the moment of this page."
+  liveCursor: String!
+}
+
+"A failure span in a page."
+type FailureSpanEdge {
+  "Its place in the list, opaque."
+  cursor: String!
+  "The failure span."
+  node: FailureSpan!
+}
+
+"Which failure spans; all conditions must hold."
+input FailureSpanFilter {
+  "Of this tenant. A tenant's token can name its own only."
+  tenantId: String
+  "Of this event subscription."
+  eventSubscriptionId: ID
+  "Of event subscriptions to this destination."
+  destinationId: ID
+}
+
+"Where a circuit stands."
+enum CircuitPhase {
+  "Attempts are made as they are due."
+  CLOSED
+  "Deliveries wait for the next probe; only last attempts are made."
+  OPEN
+  "One probe is under way, that closes the circuit or keeps it open."
+  HALF_OPEN
+}
+
+"Why a circuit opened."
+enum CircuitCause {
+  "Attempts failed one after the other."
+  FAILURES_IN_A_ROW
+  "At least half of the attempts within two minutes failed."
+  FAILURE_RATIO
+  "The destination was enabled again, and one probe goes first."
+  ENABLED
+}
+
+"What keeps the hub from asking a destination that fails again and again. Event subscriptions with the same destination share it."
+type CircuitBreaker {
+  "The destination; null once it is gone."
+  destination: Destination
+  "Its global id."
+  destinationId: ID!
+  "The tenant that it belongs to."
+  tenantId: String!
+  "Where it stands."
+  phase: CircuitPhase!
+  "When it opened; null while it is CLOSED."
+  openedAt: DateTime
+  "Why it opened; null while it is CLOSED."
+  cause: CircuitCause
+  "Failures in a row that count; 5 open the circuit."
+  failuresInRow: Int!
+  "Attempts within the last two minutes, as far as they were counted before it opened."
+  recentAttempts: BigInt!
+  "Those that failed."
+  recentFailures: BigInt!
+  "When the next delivery may be tried; null while it is CLOSED."
+  nextProbeAt: DateTime
+  "HALF_OPEN: since when the probe is under way."
+  probeSince: DateTime
+  "When it last closed; null before that and while it is open."
+  closedAt: DateTime
+  "How many attempts each process makes at a time since it closed; null for no limit."
+  rampLimit: Int
+  "In one sentence: how it stands, why, and what comes next."
+  explanation: String!
+}
+
+"Circuit breakers of a page."
+type CircuitBreakerConnection {
+  "The page with a cursor for each."
+  edges: [CircuitBreakerEdge!]!
+  "The page."
+  nodes: [CircuitBreaker!]!
+  "Where the page stands in the list."
+  pageInfo: PageInfo!
+  "Give it as ` + "`" + `after` + "`" + ` to a live feed, to go on from the moment of this page."
+  liveCursor: String!
+}
+
+"A circuit breaker in a page."
+type CircuitBreakerEdge {
+  "Its place in the list, opaque."
+  cursor: String!
+  "The circuit breaker."
+  node: CircuitBreaker!
+}
+
+"Which circuit breakers; all conditions must hold."
+input CircuitBreakerFilter {
+  "Of this tenant. A tenant's token can name its own only."
+  tenantId: String
+  "Of this destination."
+  destinationId: ID
+  "In one of these phases."
+  phase: [CircuitPhase!]
 }
 
 "Whether a destination proved that it wants events."
@@ -2514,6 +4717,16 @@ type EventSubscription implements Node {
   retryPolicy: RetryPolicy!
   "The time that one attempt may take, answer body included."
   timeout: Duration!
+  "Custom headers, sent with each attempt."
+  headers: [HttpHeader!]!
+  "Whether an answer of 410 disables it at once."
+  disableOnGone: Boolean!
+  "When it was deleted; null while it exists."
+  deletedAt: DateTime
+  "The unbroken run of failures up to now; null after a success."
+  failureSpan: FailureSpan
+  "How it stands with the failure policy of its destination."
+  health: EventSubscriptionHealth!
 }
 
 "Event subscriptions of a page."
@@ -2755,7 +4968,7 @@ type Delivery implements Node {
   event: Event
   "For whom; null once it is deleted."
   eventSubscription: EventSubscription
-  "Where to; null once it is deleted."
+  "Where to: where it goes next, or where its last attempt went; null once it is deleted."
   destination: Destination
   "Where it stands."
   state: DeliveryState!
@@ -2767,6 +4980,8 @@ type Delivery implements Node {
   deadReason: DeadReason
   "The last failure in one line; null when there was none or when it is delivered."
   lastError: String
+  "The same for dead deliveries of one cause, 32 hexadecimal digits; null unless it is DEAD, and for a death before it was kept."
+  fingerprint: String
   "The newest 100 attempts, the first one first."
   attempts: [Attempt!]!
   "In one sentence: why it stands where it stands, and what comes next."
@@ -2803,6 +5018,8 @@ input DeliveryFilter {
   state: [DeliveryState!]
   "Of this event subscription."
   eventSubscriptionId: ID
+  "To this destination."
+  destinationId: ID
   "Of this event."
   eventId: ID
   "Of this tenant. A tenant's token can name its own only."
@@ -2821,6 +5038,8 @@ input DeadLetterFilter {
   eventType: String
   "Dead for one of these reasons."
   reason: [DeadReason!]
+  "Of this cause: a delivery's ` + "`" + `fingerprint` + "`" + `."
+  fingerprint: String
   "With a ` + "`" + `finishedAt` + "`" + ` then or later."
   endedAfter: DateTime
   "With a ` + "`" + `finishedAt` + "`" + ` before then."
@@ -2841,7 +5060,11 @@ type Attempt {
   timings: AttemptTimings!
   "The HTTP status; null when no answer came."
   status: Int
-  "The headers that were sent, signatures masked; null once the event is past its retention."
+  """
+  The headers that were sent, signatures and credentials masked; null once the event is past
+  its retention. They are worked out when they are asked for. Custom headers and that of a
+  credential are those of today: others may have been sent then.
+  """
   requestHeaders: [HttpHeader!]
   "The headers of the answer."
   responseHeaders: [HttpHeader!]!
@@ -2900,7 +5123,7 @@ type AttemptDecision {
 "An item of the live feed."
 union DeliveryOutcomeItem = DeliveryOutcome | LiveGap
 
-"An attempt that was recorded."
+"An attempt that was recorded, or a delivery that ended while it waited, without an attempt."
 type DeliveryOutcome {
   "Its place in the feed: give it as ` + "`" + `after` + "`" + ` to go on from here."
   cursor: String!
@@ -2912,14 +5135,18 @@ type DeliveryOutcome {
   eventId: ID!
   "The event subscription's global id."
   eventSubscriptionId: ID!
+  "The destination's global id."
+  destinationId: ID!
   "The tenant that it belongs to."
   tenantId: String!
-  "The event type key, ` + "`" + `<resource>.<event>` + "`" + `."
+  "The event type key, ` + "`" + `<resource>.<event>` + "`" + `; empty when the delivery ended after its event's retention."
   eventType: String!
-  "The producing application."
+  "The producing application; empty when the delivery ended after its event's retention."
   source: String!
-  "Which attempt of the delivery it was, from 1."
-  attemptNumber: Int!
+  "Which attempt of the delivery it was, from 1; null when the delivery ended without one."
+  attemptNumber: Int
+  "How many attempts of the delivery were recorded by then."
+  attemptCount: Int!
   "What the delivery became."
   state: DeliveryState!
   "The HTTP status; null when no answer came."
@@ -2928,10 +5155,104 @@ type DeliveryOutcome {
   errorClass: ErrorClass
   "Why the delivery died; null unless it did."
   deadReason: DeadReason
+  "The same for dead deliveries of one cause; null unless it died."
+  fingerprint: String
   "When the next attempt was planned for; null when none was."
   nextAttemptAt: DateTime
-  "When the attempt ended."
+  "When the attempt ended; without one, when the delivery did."
   at: DateTime!
+}
+
+"An item of the live feed."
+union CircuitBreakerItem = CircuitBreakerChange | LiveGap
+
+"What happened to a circuit."
+enum CircuitBreakerChangeKind {
+  "It opened."
+  CIRCUIT_OPENED
+  "A probe was let through."
+  CIRCUIT_HALF_OPEN
+  "It closed."
+  CIRCUIT_CLOSED
+}
+
+"A circuit breaker that changed, as it stood then; ` + "`" + `destination.circuitBreaker` + "`" + ` is how it stands now."
+type CircuitBreakerChange {
+  "Its place in the feed: give it as ` + "`" + `after` + "`" + ` to go on from here."
+  cursor: String!
+  "What happened."
+  kind: CircuitBreakerChangeKind!
+  "When."
+  at: DateTime!
+  "The tenant that it belongs to."
+  tenantId: String!
+  "The destination as it stands now; null once it is gone."
+  destination: Destination
+  "The destination's global id."
+  destinationId: ID!
+  "The phase that it led to."
+  phase: CircuitPhase!
+  "Failures in a row."
+  failuresInRow: Int!
+  "When it opened; null when it closed."
+  openedAt: DateTime
+  "When the next delivery may be tried; null when it closed."
+  nextProbeAt: DateTime
+  "In one sentence, why."
+  reason: String!
+}
+
+"An item of the live feed."
+union FailureSpanItem = FailureSpanChange | LiveGap
+
+"What happened to a failure span, or by a failure policy."
+enum FailureSpanChangeKind {
+  "The first failure after a success, or of all."
+  SPAN_OPENED
+  "It passed a warning mark."
+  SPAN_MARKED
+  "A success ended it."
+  SPAN_CLEARED
+  "The hub disabled the event subscription, or the destination."
+  AUTO_DISABLED
+  "It would have been disabled, but for the kill switch."
+  WOULD_DISABLE
+  "The destination is not tried any more until somebody enables it."
+  FROZEN
+  "What was disabled works again."
+  RECOVERED
+}
+
+"A change of a failure span, as it stood then, or what a failure policy did."
+type FailureSpanChange {
+  "Its place in the feed: give it as ` + "`" + `after` + "`" + ` to go on from here."
+  cursor: String!
+  "What happened."
+  kind: FailureSpanChangeKind!
+  "When."
+  at: DateTime!
+  "The tenant that it belongs to."
+  tenantId: String!
+  "The event subscription as it stands now; null once it is gone, and when the whole destination is concerned."
+  eventSubscription: EventSubscription
+  "The event subscription's global id; null when the whole destination is concerned."
+  eventSubscriptionId: ID
+  "The destination as it stands now; null once it is gone."
+  destination: Destination
+  "The destination's global id."
+  destinationId: ID!
+  "The first failure of the span; null without a span."
+  firstFailureAt: DateTime
+  "The last failure of the span; null without a span."
+  lastFailureAt: DateTime
+  "How many failures the span has; null without a span."
+  failureCount: BigInt
+  "The warning mark in per cent: 50, 75 or 90; null for none."
+  warnedPercent: Int
+  "When it disables the event subscription if nothing changes; null for never."
+  wouldTripAt: DateTime
+  "In one sentence, why."
+  reason: String!
 }
 
 """
@@ -2956,6 +5277,112 @@ input DestinationInput {
   kind: SinkKind! = WEBHOOK
   "Where to post to: https, or http where the deployment allows it. Needed for WEBHOOK, refused for PULL."
   url: URL
+  """
+  Attempts per second that may start, 1 to 10000; no limit when absent. This and what follows
+  belong to the destination. When other event subscriptions use it already, what is given has
+  to be what it has.
+  """
+  rateLimit: Int
+  "Attempts that may be under way at a time, 1 to 1000; no limit when absent."
+  maxInFlight: Int
+  "When it is switched off because it stays broken; FAILURE_SPAN when absent."
+  failurePolicy: FailurePolicyInput
+  "What proves to it who the hub is, beside the signature."
+  credential: CredentialInput
+  "A certificate to present to it."
+  clientCertificate: ClientCertificateInput
+  "An own signing secret: ` + "`" + `whsec_` + "`" + ` and the standard base64, with padding, of 24 to 64 bytes. The hub makes one when absent."
+  signingSecret: String
+}
+
+"What to change of a destination. What is left out stays."
+input DestinationUpdateInput {
+  "Another URL: the event subscription moves to the destination with that URL."
+  url: URL
+  "Attempts per second that may start, 1 to 10000; null for no limit."
+  rateLimit: Int
+  "Attempts that may be under way at a time, 1 to 1000; null for no limit."
+  maxInFlight: Int
+  "When it is switched off because it stays broken."
+  failurePolicy: FailurePolicyInput
+  "What proves to it who the hub is, beside the signature; null for nothing. Every event subscription of the destination has to be verified again."
+  credential: CredentialInput
+  "A certificate to present to it; null for none. Every event subscription of the destination has to be verified again."
+  clientCertificate: ClientCertificateInput
+}
+
+"Exactly one family of failure policies."
+input FailurePolicyInput @oneOf {
+  "` + "`" + `true` + "`" + `: FAILURE_SPAN."
+  failureSpan: Boolean
+  "FAILURE_RATE with these thresholds."
+  failureRate: FailureRateInput
+}
+
+"Thresholds of FAILURE_RATE; each that is absent is that of the preset ` + "`" + `workfront` + "`" + `."
+input FailureRateInput {
+  "Disable when more than this per cent of the attempts failed, 1 to 100; 70 when absent."
+  percent: Int
+  "Judge the percentage above this many attempts, 1 or more; 100 when absent."
+  minAttempts: BigInt
+  "Disable at this many failures in a row; 2000 when absent."
+  disableAfter: BigInt
+  "Freeze at more than this many failures in a row when the last success is older than ` + "`" + `freezeAge` + "`" + `; 2000 when absent."
+  freezeAfter: BigInt
+  "See ` + "`" + `freezeAfter` + "`" + `; 72 hours when absent."
+  freezeAge: Duration
+  "Freeze at this many failures in a row, whenever the last success was; 50000 when absent."
+  freezeAtLatest: BigInt
+  "The wait between two tries while it is disabled, 1 second or more; 10 minutes when absent."
+  tryEvery: Duration
+}
+
+"Exactly one kind of credential."
+input CredentialInput @oneOf {
+  "` + "`" + `Authorization: Bearer …` + "`" + `"
+  bearer: BearerCredentialInput
+  "` + "`" + `Authorization: Basic …` + "`" + `"
+  basic: BasicCredentialInput
+  "A header of its own, such as an API key."
+  header: HeaderCredentialInput
+}
+
+"A bearer token."
+input BearerCredentialInput {
+  "The token, without the word Bearer."
+  token: String!
+}
+
+"A user and a password."
+input BasicCredentialInput {
+  "The user, without a colon."
+  username: String!
+  "The password."
+  password: String!
+}
+
+"A secret in a header of its own."
+input HeaderCredentialInput {
+  "The header's name; none that the hub itself sets."
+  name: String!
+  "The header's whole value, printable ASCII."
+  value: String!
+}
+
+"A client certificate."
+input ClientCertificateInput {
+  "The chain in PEM, the hub's own certificate first."
+  chain: String!
+  "The private key in PEM, not encrypted."
+  privateKey: String!
+}
+
+"A custom header."
+input HttpHeaderInput {
+  "The name; none that the hub itself sets or that carries a secret."
+  name: String!
+  "The value; spaces around it are dropped."
+  value: String!
 }
 
 "Exactly one family of retry policies."
@@ -3032,15 +5459,189 @@ input CreateEventSubscriptionInput {
   retryPolicy: RetryPolicyInput
   "The time that one attempt may take, answer body included: 1 to 30 seconds."
   timeout: Duration! = "PT15S"
+  "Custom headers, up to 32. Secrets belong into the destination's credential."
+  headers: [HttpHeaderInput!]! = []
+  "Whether an answer of 410 disables it at once."
+  disableOnGone: Boolean! = false
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
 }
 
 "What came of creating an event subscription."
 type CreateEventSubscriptionPayload {
   "The new one; null when there are user errors."
   eventSubscription: EventSubscription
-  "The destination's signing secret, ` + "`" + `whsec_…` + "`" + `, shown only now; null when the destination existed or is PULL."
+  "The destination's signing secret, ` + "`" + `whsec_…` + "`" + `, shown only now; null when the destination existed, is PULL, or the secret was given."
   signingSecret: String
   "What was wrong with the input; empty on success."
+  userErrors: [UserError!]!
+}
+
+"What to change of an event subscription. What is left out stays."
+input UpdateEventSubscriptionInput {
+  "Global id, ` + "`" + `sub_…` + "`" + `."
+  id: ID!
+  "The version that the change is based on. When the event subscription has another one by now, nothing is changed and the user error is CONFLICT."
+  version: Int!
+  "A name for people, 1 to 200 characters."
+  name: String
+  "A note for people, up to 2000 characters; null for none."
+  description: String
+  "Take events of this source only; null for any."
+  origin: String
+  "Which events, 1 to 100 patterns: exact keys ` + "`" + `<resource>.<event>` + "`" + `, ` + "`" + `<resource>.*` + "`" + `, or ` + "`" + `*` + "`" + `."
+  eventTypes: [String!]
+  "Take this schema major version only; null for any."
+  schemaMajor: Int
+  "What to change of where its events go."
+  destination: DestinationUpdateInput
+  "When a failed delivery is tried again."
+  retryPolicy: RetryPolicyInput
+  "The time that one attempt may take, answer body included: 1 to 30 seconds."
+  timeout: Duration
+  "All custom headers, up to 32; null for none."
+  headers: [HttpHeaderInput!]
+  "Whether an answer of 410 disables it at once."
+  disableOnGone: Boolean
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of updating an event subscription."
+type UpdateEventSubscriptionPayload {
+  "As it stands now; null when there are user errors."
+  eventSubscription: EventSubscription
+  "The signing secret of a destination that this change made, shown only now; null when there is none to show, such as when it was taken along."
+  signingSecret: String
+  "Why nothing was changed; empty on success."
+  userErrors: [UserError!]!
+}
+
+"An event subscription to delete."
+input DeleteEventSubscriptionInput {
+  "Global id, ` + "`" + `sub_…` + "`" + `."
+  id: ID!
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of deleting an event subscription."
+type DeleteEventSubscriptionPayload {
+  "As it stands now, with ` + "`" + `deletedAt` + "`" + `; null when there are user errors."
+  eventSubscription: EventSubscription
+  "Why it was not deleted; empty on success."
+  userErrors: [UserError!]!
+}
+
+"An event subscription to enable."
+input EnableEventSubscriptionInput {
+  "Global id, ` + "`" + `sub_…` + "`" + `."
+  id: ID!
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of enabling an event subscription."
+type EnableEventSubscriptionPayload {
+  "As it stands now; null when there are user errors."
+  eventSubscription: EventSubscription
+  "Why it was not enabled; empty on success."
+  userErrors: [UserError!]!
+}
+
+"An event subscription to disable."
+input DisableEventSubscriptionInput {
+  "Global id, ` + "`" + `sub_…` + "`" + `."
+  id: ID!
+  "Why, for people: up to 500 characters."
+  reason: String! = ""
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of disabling an event subscription."
+type DisableEventSubscriptionPayload {
+  "As it stands now; null when there are user errors."
+  eventSubscription: EventSubscription
+  "Why it was not disabled; empty on success."
+  userErrors: [UserError!]!
+}
+
+"An event subscription to send a test event to."
+input SendTestEventInput {
+  "Global id, ` + "`" + `sub_…` + "`" + `."
+  id: ID!
+  "The event type key that it is to have, ` + "`" + `<resource>.<event>` + "`" + `; ` + "`" + `subscription.test` + "`" + ` when absent."
+  eventType: String
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of asking for a test event."
+type SendTestEventPayload {
+  "Its delivery, WAITING; follow it to see the attempt. Null when there are user errors."
+  delivery: Delivery
+  "Why nothing is sent; empty on success."
+  userErrors: [UserError!]!
+}
+
+"A destination to get a new signing secret."
+input RotateSigningSecretInput {
+  "Global id of the destination, ` + "`" + `dst_…` + "`" + `, or of an event subscription to it, ` + "`" + `sub_…` + "`" + `."
+  id: ID!
+  "For how long the secret of until now goes on signing beside the new one: 0 to 7 days."
+  overlap: Duration! = "PT24H"
+  "An own signing secret: ` + "`" + `whsec_` + "`" + ` and the standard base64, with padding, of 24 to 64 bytes. The hub makes one when absent."
+  signingSecret: String
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of a rotation."
+type RotateSigningSecretPayload {
+  "As it stands now, with its keys; null when there are user errors."
+  destination: Destination
+  "The new secret, ` + "`" + `whsec_…` + "`" + `, shown only now; null when it was given, or there are user errors."
+  signingSecret: String
+  "Why nothing was changed; empty on success."
+  userErrors: [UserError!]!
+}
+
+"A signing secret to end."
+input RevokeSigningSecretInput {
+  "Global id of the destination, ` + "`" + `dst_…` + "`" + `, or of an event subscription to it, ` + "`" + `sub_…` + "`" + `."
+  id: ID!
+  "Which of its ` + "`" + `signingKeys` + "`" + `."
+  version: Int!
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of a revocation."
+type RevokeSigningSecretPayload {
+  "As it stands now, with the keys that are left; null when there are user errors."
+  destination: Destination
+  "The version that signs no more; null when there are user errors."
+  revokedVersion: Int
+  "The secret that follows the current one, ` + "`" + `whsec_…` + "`" + `, shown only now; null when an old one was revoked, or there are user errors."
+  signingSecret: String
+  "Why nothing was changed; empty on success."
+  userErrors: [UserError!]!
+}
+
+"A destination to enable."
+input EnableDestinationInput {
+  "Global id, ` + "`" + `dst_…` + "`" + `."
+  id: ID!
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of enabling a destination."
+type EnableDestinationPayload {
+  "As it stands now; null when there are user errors."
+  destination: Destination
+  "Why it was not enabled; empty on success."
   userErrors: [UserError!]!
 }
 
@@ -3048,12 +5649,32 @@ type CreateEventSubscriptionPayload {
 input VerifyEventSubscriptionInput {
   "Global id, ` + "`" + `sub_…` + "`" + `."
   id: ID!
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What a verification probe saw."
+type VerificationProbe {
+  "The HTTP status; null when no answer came."
+  status: Int
+  "How it failed; null when the answer was 2xx, be the challenge in it or not."
+  errorClass: ErrorClass
+  "In which step it failed; null when the answer was 2xx."
+  errorPhase: AttemptPhase
+  "The failure in one line; null when the answer was 2xx."
+  errorDetail: String
+  "How long each phase took."
+  timings: AttemptTimings!
+  "The beginning of the answer's body, up to 16 KiB, unreadable bytes replaced; null when no answer came."
+  responseBody: String
 }
 
 "What came of a verification."
 type VerifyEventSubscriptionPayload {
   "As it stands now, ACTIVE or FAILED; null when there are user errors."
   eventSubscription: EventSubscription
+  "What the probe saw; null when there are user errors, and for PULL, which needs none."
+  probe: VerificationProbe
   "What was wrong with the input; empty when the probe was made, whatever it saw."
   userErrors: [UserError!]!
 }
@@ -3063,10 +5684,11 @@ input RedeliverInput {
   "Global id, ` + "`" + `dlv_…` + "`" + `."
   id: ID!
   """
-  Names this call, 1 to 200 characters. Repeating it with the same key and id within 24 hours
-  begins no second run and gives the delivery as it stands then; the same key with another
-  delivery of the tenant is a user error. A key belongs to the token. Without one, two calls
-  within half a second begin one run.
+  Names this call, 1 to 200 characters. Repeating the call with the same key within 24 hours
+  (a setting) changes nothing more and has the same answer, user errors included; another
+  input under the same key is a user error. A call that ended with a GraphQL error can be
+  repeated. A key belongs to the token, and to the tenant that it acts for. Without one, two
+  calls within half a second begin one run.
   """
   idempotencyKey: String
 }
@@ -3191,6 +5813,8 @@ input QuarantinedRecordFilter {
 input ReadmitQuarantinedRecordsInput {
   "Global ids, ` + "`" + `qrn_…` + "`" + `: 1 to 100."
   ids: [ID!]!
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
 }
 
 "What came of asking for re-admission."
@@ -3304,6 +5928,148 @@ input DlqObservationFilter {
   "Read before then."
   before: DateTime
 }
+
+"A key to this API, without the token itself."
+type ApiToken implements Node {
+  "Global id, ` + "`" + `tok_…` + "`" + `."
+  id: ID!
+  "Its name, given when it was made."
+  name: String!
+  "Its rights."
+  role: Role!
+  "What it reaches."
+  scope: Scope!
+  "Its tenant; null for scope PLATFORM."
+  tenantId: String
+  "When it was made."
+  createdAt: DateTime!
+  "When it stops working by itself; null for never."
+  expiresAt: DateTime
+  "When it was revoked; null while it was not."
+  revokedAt: DateTime
+}
+
+"API tokens of a page."
+type ApiTokenConnection {
+  "The page with a cursor for each."
+  edges: [ApiTokenEdge!]!
+  "The page."
+  nodes: [ApiToken!]!
+  "Where the page stands in the list."
+  pageInfo: PageInfo!
+}
+
+"An API token in a page."
+type ApiTokenEdge {
+  "Its place in the list, opaque."
+  cursor: String!
+  "The API token."
+  node: ApiToken!
+}
+
+"Which API tokens; all conditions must hold."
+input ApiTokenFilter {
+  "Of this tenant. A tenant's token can name its own only."
+  tenantId: String
+}
+
+"An API token to make."
+input CreateApiTokenInput {
+  "A name for people, 1 to 200 characters."
+  name: String!
+  "Its rights, at most those of the token that makes it."
+  role: Role!
+  "What it reaches. PLATFORM needs a token of scope PLATFORM."
+  scope: Scope! = TENANT
+  "Its tenant. Needed for scope TENANT with a token of scope PLATFORM; with a tenant's token it may be left out."
+  tenantId: String
+  "How long it works, 1 second to 10 years; for ever when absent."
+  expiresIn: Duration
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of creating an API token."
+type CreateApiTokenPayload {
+  "The new one; null when there are user errors."
+  apiToken: ApiToken
+  "The token itself, ` + "`" + `shub_…` + "`" + `, shown only now; null when there are user errors."
+  token: String
+  "What was wrong with the input; empty on success."
+  userErrors: [UserError!]!
+}
+
+"An API token to revoke."
+input RevokeApiTokenInput {
+  "Global id, ` + "`" + `tok_…` + "`" + `."
+  id: ID!
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of revoking an API token."
+type RevokeApiTokenPayload {
+  "As it stands now; null when there are user errors."
+  apiToken: ApiToken
+  "What was wrong with the input; empty on success."
+  userErrors: [UserError!]!
+}
+
+"One action of a person or program on the hub. Entries are only ever added."
+type AuditLogEntry implements Node {
+  "Global id, ` + "`" + `aud_…` + "`" + `."
+  id: ID!
+  "When it was done."
+  at: DateTime!
+  "The tenant that it concerns; null for the platform."
+  tenantId: String
+  "Global id of the API token that did it, or the id of an issuer's subject in the same form; null for the hub itself."
+  actorId: ID
+  "The name of the API token."
+  actorName: String!
+  "What was done, in snake case: ` + "`" + `create_event_subscription` + "`" + `."
+  action: String!
+  "Global id of what it was done to."
+  object: String!
+  "What it changes, as it was; null when there was nothing before."
+  before: JSON
+  "What it changes, as it is since; null when there is nothing any more."
+  after: JSON
+}
+
+"Audit log entries of a page."
+type AuditLogConnection {
+  "The page with a cursor for each."
+  edges: [AuditLogEdge!]!
+  "The page."
+  nodes: [AuditLogEntry!]!
+  "Where the page stands in the list."
+  pageInfo: PageInfo!
+}
+
+"An audit log entry in a page."
+type AuditLogEdge {
+  "Its place in the list, opaque."
+  cursor: String!
+  "The entry."
+  node: AuditLogEntry!
+}
+
+"Which audit log entries; all conditions must hold."
+input AuditLogFilter {
+  "That concern this tenant. A tenant's token can name its own only."
+  tenantId: String
+  "By this API token, ` + "`" + `tok_…` + "`" + `."
+  actorId: ID
+  "Of this action, such as ` + "`" + `redeliver` + "`" + `."
+  action: String
+  "On this object, by its global id."
+  object: String
+  "Done then or later."
+  after: DateTime
+  "Done before then."
+  before: DateTime
+}
 `, BuiltIn: false},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
@@ -3311,6 +6077,50 @@ var parsedSchema = gqlparser.MustLoadSchema(sources...)
 // childFields_* functions provide shared child field context lookups.
 // Each function is generated once per unique object type, deduplicating the
 // switch statements that were previously inlined in every fieldContext_* function.
+
+func (ec *executionContext) childFields_ApiToken(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_ApiToken_id(ctx, field)
+	case "name":
+		return ec.fieldContext_ApiToken_name(ctx, field)
+	case "role":
+		return ec.fieldContext_ApiToken_role(ctx, field)
+	case "scope":
+		return ec.fieldContext_ApiToken_scope(ctx, field)
+	case "tenantId":
+		return ec.fieldContext_ApiToken_tenantId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_ApiToken_createdAt(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_ApiToken_expiresAt(ctx, field)
+	case "revokedAt":
+		return ec.fieldContext_ApiToken_revokedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ApiToken", field.Name)
+}
+
+func (ec *executionContext) childFields_ApiTokenConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ApiTokenConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_ApiTokenConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ApiTokenConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ApiTokenConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ApiTokenEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ApiTokenEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ApiTokenEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ApiTokenEdge", field.Name)
+}
 
 func (ec *executionContext) childFields_Attempt(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
@@ -3380,6 +6190,136 @@ func (ec *executionContext) childFields_AttemptTimings(ctx context.Context, fiel
 	return nil, fmt.Errorf("no field named %q was found under type AttemptTimings", field.Name)
 }
 
+func (ec *executionContext) childFields_AuditLogConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_AuditLogConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_AuditLogConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_AuditLogConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AuditLogConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_AuditLogEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_AuditLogEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_AuditLogEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AuditLogEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_AuditLogEntry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_AuditLogEntry_id(ctx, field)
+	case "at":
+		return ec.fieldContext_AuditLogEntry_at(ctx, field)
+	case "tenantId":
+		return ec.fieldContext_AuditLogEntry_tenantId(ctx, field)
+	case "actorId":
+		return ec.fieldContext_AuditLogEntry_actorId(ctx, field)
+	case "actorName":
+		return ec.fieldContext_AuditLogEntry_actorName(ctx, field)
+	case "action":
+		return ec.fieldContext_AuditLogEntry_action(ctx, field)
+	case "object":
+		return ec.fieldContext_AuditLogEntry_object(ctx, field)
+	case "before":
+		return ec.fieldContext_AuditLogEntry_before(ctx, field)
+	case "after":
+		return ec.fieldContext_AuditLogEntry_after(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AuditLogEntry", field.Name)
+}
+
+func (ec *executionContext) childFields_CircuitBreaker(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "destination":
+		return ec.fieldContext_CircuitBreaker_destination(ctx, field)
+	case "destinationId":
+		return ec.fieldContext_CircuitBreaker_destinationId(ctx, field)
+	case "tenantId":
+		return ec.fieldContext_CircuitBreaker_tenantId(ctx, field)
+	case "phase":
+		return ec.fieldContext_CircuitBreaker_phase(ctx, field)
+	case "openedAt":
+		return ec.fieldContext_CircuitBreaker_openedAt(ctx, field)
+	case "cause":
+		return ec.fieldContext_CircuitBreaker_cause(ctx, field)
+	case "failuresInRow":
+		return ec.fieldContext_CircuitBreaker_failuresInRow(ctx, field)
+	case "recentAttempts":
+		return ec.fieldContext_CircuitBreaker_recentAttempts(ctx, field)
+	case "recentFailures":
+		return ec.fieldContext_CircuitBreaker_recentFailures(ctx, field)
+	case "nextProbeAt":
+		return ec.fieldContext_CircuitBreaker_nextProbeAt(ctx, field)
+	case "probeSince":
+		return ec.fieldContext_CircuitBreaker_probeSince(ctx, field)
+	case "closedAt":
+		return ec.fieldContext_CircuitBreaker_closedAt(ctx, field)
+	case "rampLimit":
+		return ec.fieldContext_CircuitBreaker_rampLimit(ctx, field)
+	case "explanation":
+		return ec.fieldContext_CircuitBreaker_explanation(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CircuitBreaker", field.Name)
+}
+
+func (ec *executionContext) childFields_CircuitBreakerConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_CircuitBreakerConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_CircuitBreakerConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_CircuitBreakerConnection_pageInfo(ctx, field)
+	case "liveCursor":
+		return ec.fieldContext_CircuitBreakerConnection_liveCursor(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CircuitBreakerConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_CircuitBreakerEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_CircuitBreakerEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_CircuitBreakerEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CircuitBreakerEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_ClientCertificate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "subject":
+		return ec.fieldContext_ClientCertificate_subject(ctx, field)
+	case "notAfter":
+		return ec.fieldContext_ClientCertificate_notAfter(ctx, field)
+	case "version":
+		return ec.fieldContext_ClientCertificate_version(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_ClientCertificate_createdAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ClientCertificate", field.Name)
+}
+
+func (ec *executionContext) childFields_CreateApiTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "apiToken":
+		return ec.fieldContext_CreateApiTokenPayload_apiToken(ctx, field)
+	case "token":
+		return ec.fieldContext_CreateApiTokenPayload_token(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_CreateApiTokenPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CreateApiTokenPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_CreateEventSubscriptionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "eventSubscription":
@@ -3390,6 +6330,16 @@ func (ec *executionContext) childFields_CreateEventSubscriptionPayload(ctx conte
 		return ec.fieldContext_CreateEventSubscriptionPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CreateEventSubscriptionPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_DeleteEventSubscriptionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "eventSubscription":
+		return ec.fieldContext_DeleteEventSubscriptionPayload_eventSubscription(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DeleteEventSubscriptionPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeleteEventSubscriptionPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Delivery(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3414,6 +6364,8 @@ func (ec *executionContext) childFields_Delivery(ctx context.Context, field grap
 		return ec.fieldContext_Delivery_deadReason(ctx, field)
 	case "lastError":
 		return ec.fieldContext_Delivery_lastError(ctx, field)
+	case "fingerprint":
+		return ec.fieldContext_Delivery_fingerprint(ctx, field)
 	case "attempts":
 		return ec.fieldContext_Delivery_attempts(ctx, field)
 	case "explanation":
@@ -3454,12 +6406,104 @@ func (ec *executionContext) childFields_Destination(ctx context.Context, field g
 	switch field.Name {
 	case "id":
 		return ec.fieldContext_Destination_id(ctx, field)
+	case "tenantId":
+		return ec.fieldContext_Destination_tenantId(ctx, field)
 	case "kind":
 		return ec.fieldContext_Destination_kind(ctx, field)
 	case "url":
 		return ec.fieldContext_Destination_url(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Destination_createdAt(ctx, field)
+	case "rateLimit":
+		return ec.fieldContext_Destination_rateLimit(ctx, field)
+	case "maxInFlight":
+		return ec.fieldContext_Destination_maxInFlight(ctx, field)
+	case "failurePolicy":
+		return ec.fieldContext_Destination_failurePolicy(ctx, field)
+	case "credential":
+		return ec.fieldContext_Destination_credential(ctx, field)
+	case "clientCertificate":
+		return ec.fieldContext_Destination_clientCertificate(ctx, field)
+	case "signingKeys":
+		return ec.fieldContext_Destination_signingKeys(ctx, field)
+	case "circuitBreaker":
+		return ec.fieldContext_Destination_circuitBreaker(ctx, field)
+	case "health":
+		return ec.fieldContext_Destination_health(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Destination", field.Name)
+}
+
+func (ec *executionContext) childFields_DestinationConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_DestinationConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_DestinationConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_DestinationConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DestinationConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_DestinationCredential(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_DestinationCredential_kind(ctx, field)
+	case "name":
+		return ec.fieldContext_DestinationCredential_name(ctx, field)
+	case "version":
+		return ec.fieldContext_DestinationCredential_version(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_DestinationCredential_createdAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DestinationCredential", field.Name)
+}
+
+func (ec *executionContext) childFields_DestinationEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_DestinationEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_DestinationEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DestinationEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_DestinationHealth(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "policy":
+		return ec.fieldContext_DestinationHealth_policy(ctx, field)
+	case "state":
+		return ec.fieldContext_DestinationHealth_state(ctx, field)
+	case "since":
+		return ec.fieldContext_DestinationHealth_since(ctx, field)
+	case "attempts":
+		return ec.fieldContext_DestinationHealth_attempts(ctx, field)
+	case "failures":
+		return ec.fieldContext_DestinationHealth_failures(ctx, field)
+	case "failuresInRow":
+		return ec.fieldContext_DestinationHealth_failuresInRow(ctx, field)
+	case "lastSuccessAt":
+		return ec.fieldContext_DestinationHealth_lastSuccessAt(ctx, field)
+	case "nextTryAt":
+		return ec.fieldContext_DestinationHealth_nextTryAt(ctx, field)
+	case "killSwitch":
+		return ec.fieldContext_DestinationHealth_killSwitch(ctx, field)
+	case "explanation":
+		return ec.fieldContext_DestinationHealth_explanation(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DestinationHealth", field.Name)
+}
+
+func (ec *executionContext) childFields_DisableEventSubscriptionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "eventSubscription":
+		return ec.fieldContext_DisableEventSubscriptionPayload_eventSubscription(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DisableEventSubscriptionPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DisableEventSubscriptionPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_DlqObservation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3536,6 +6580,26 @@ func (ec *executionContext) childFields_DlqObservationEdge(ctx context.Context, 
 		return ec.fieldContext_DlqObservationEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DlqObservationEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_EnableDestinationPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "destination":
+		return ec.fieldContext_EnableDestinationPayload_destination(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_EnableDestinationPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EnableDestinationPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_EnableEventSubscriptionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "eventSubscription":
+		return ec.fieldContext_EnableEventSubscriptionPayload_eventSubscription(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_EnableEventSubscriptionPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EnableEventSubscriptionPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Event(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3656,6 +6720,16 @@ func (ec *executionContext) childFields_EventSubscription(ctx context.Context, f
 		return ec.fieldContext_EventSubscription_retryPolicy(ctx, field)
 	case "timeout":
 		return ec.fieldContext_EventSubscription_timeout(ctx, field)
+	case "headers":
+		return ec.fieldContext_EventSubscription_headers(ctx, field)
+	case "disableOnGone":
+		return ec.fieldContext_EventSubscription_disableOnGone(ctx, field)
+	case "deletedAt":
+		return ec.fieldContext_EventSubscription_deletedAt(ctx, field)
+	case "failureSpan":
+		return ec.fieldContext_EventSubscription_failureSpan(ctx, field)
+	case "health":
+		return ec.fieldContext_EventSubscription_health(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type EventSubscription", field.Name)
 }
@@ -3680,6 +6754,98 @@ func (ec *executionContext) childFields_EventSubscriptionEdge(ctx context.Contex
 		return ec.fieldContext_EventSubscriptionEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type EventSubscriptionEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_EventSubscriptionHealth(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "policy":
+		return ec.fieldContext_EventSubscriptionHealth_policy(ctx, field)
+	case "state":
+		return ec.fieldContext_EventSubscriptionHealth_state(ctx, field)
+	case "failureSpan":
+		return ec.fieldContext_EventSubscriptionHealth_failureSpan(ctx, field)
+	case "killSwitch":
+		return ec.fieldContext_EventSubscriptionHealth_killSwitch(ctx, field)
+	case "explanation":
+		return ec.fieldContext_EventSubscriptionHealth_explanation(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type EventSubscriptionHealth", field.Name)
+}
+
+func (ec *executionContext) childFields_FailurePolicy(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "kind":
+		return ec.fieldContext_FailurePolicy_kind(ctx, field)
+	case "percent":
+		return ec.fieldContext_FailurePolicy_percent(ctx, field)
+	case "minAttempts":
+		return ec.fieldContext_FailurePolicy_minAttempts(ctx, field)
+	case "disableAfter":
+		return ec.fieldContext_FailurePolicy_disableAfter(ctx, field)
+	case "freezeAfter":
+		return ec.fieldContext_FailurePolicy_freezeAfter(ctx, field)
+	case "freezeAge":
+		return ec.fieldContext_FailurePolicy_freezeAge(ctx, field)
+	case "freezeAtLatest":
+		return ec.fieldContext_FailurePolicy_freezeAtLatest(ctx, field)
+	case "tryEvery":
+		return ec.fieldContext_FailurePolicy_tryEvery(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FailurePolicy", field.Name)
+}
+
+func (ec *executionContext) childFields_FailureSpan(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "eventSubscription":
+		return ec.fieldContext_FailureSpan_eventSubscription(ctx, field)
+	case "eventSubscriptionId":
+		return ec.fieldContext_FailureSpan_eventSubscriptionId(ctx, field)
+	case "tenantId":
+		return ec.fieldContext_FailureSpan_tenantId(ctx, field)
+	case "firstFailureAt":
+		return ec.fieldContext_FailureSpan_firstFailureAt(ctx, field)
+	case "lastFailureAt":
+		return ec.fieldContext_FailureSpan_lastFailureAt(ctx, field)
+	case "failureCount":
+		return ec.fieldContext_FailureSpan_failureCount(ctx, field)
+	case "sustained":
+		return ec.fieldContext_FailureSpan_sustained(ctx, field)
+	case "spread":
+		return ec.fieldContext_FailureSpan_spread(ctx, field)
+	case "wouldTripAt":
+		return ec.fieldContext_FailureSpan_wouldTripAt(ctx, field)
+	case "trippedAt":
+		return ec.fieldContext_FailureSpan_trippedAt(ctx, field)
+	case "warnedPercent":
+		return ec.fieldContext_FailureSpan_warnedPercent(ctx, field)
+	case "explanation":
+		return ec.fieldContext_FailureSpan_explanation(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FailureSpan", field.Name)
+}
+
+func (ec *executionContext) childFields_FailureSpanConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_FailureSpanConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_FailureSpanConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_FailureSpanConnection_pageInfo(ctx, field)
+	case "liveCursor":
+		return ec.fieldContext_FailureSpanConnection_liveCursor(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FailureSpanConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_FailureSpanEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_FailureSpanEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_FailureSpanEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type FailureSpanEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_HttpHeader(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3888,6 +7054,76 @@ func (ec *executionContext) childFields_RetryPreviewAttempt(ctx context.Context,
 	return nil, fmt.Errorf("no field named %q was found under type RetryPreviewAttempt", field.Name)
 }
 
+func (ec *executionContext) childFields_RevokeApiTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "apiToken":
+		return ec.fieldContext_RevokeApiTokenPayload_apiToken(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RevokeApiTokenPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RevokeApiTokenPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RevokeSigningSecretPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "destination":
+		return ec.fieldContext_RevokeSigningSecretPayload_destination(ctx, field)
+	case "revokedVersion":
+		return ec.fieldContext_RevokeSigningSecretPayload_revokedVersion(ctx, field)
+	case "signingSecret":
+		return ec.fieldContext_RevokeSigningSecretPayload_signingSecret(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RevokeSigningSecretPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RevokeSigningSecretPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RotateSigningSecretPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "destination":
+		return ec.fieldContext_RotateSigningSecretPayload_destination(ctx, field)
+	case "signingSecret":
+		return ec.fieldContext_RotateSigningSecretPayload_signingSecret(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_RotateSigningSecretPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RotateSigningSecretPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SendTestEventPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "delivery":
+		return ec.fieldContext_SendTestEventPayload_delivery(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_SendTestEventPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SendTestEventPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SigningKey(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "version":
+		return ec.fieldContext_SigningKey_version(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_SigningKey_createdAt(ctx, field)
+	case "endsAt":
+		return ec.fieldContext_SigningKey_endsAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SigningKey", field.Name)
+}
+
+func (ec *executionContext) childFields_UpdateEventSubscriptionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "eventSubscription":
+		return ec.fieldContext_UpdateEventSubscriptionPayload_eventSubscription(ctx, field)
+	case "signingSecret":
+		return ec.fieldContext_UpdateEventSubscriptionPayload_signingSecret(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_UpdateEventSubscriptionPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateEventSubscriptionPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_UserError(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "code":
@@ -3900,10 +7136,30 @@ func (ec *executionContext) childFields_UserError(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type UserError", field.Name)
 }
 
+func (ec *executionContext) childFields_VerificationProbe(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "status":
+		return ec.fieldContext_VerificationProbe_status(ctx, field)
+	case "errorClass":
+		return ec.fieldContext_VerificationProbe_errorClass(ctx, field)
+	case "errorPhase":
+		return ec.fieldContext_VerificationProbe_errorPhase(ctx, field)
+	case "errorDetail":
+		return ec.fieldContext_VerificationProbe_errorDetail(ctx, field)
+	case "timings":
+		return ec.fieldContext_VerificationProbe_timings(ctx, field)
+	case "responseBody":
+		return ec.fieldContext_VerificationProbe_responseBody(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type VerificationProbe", field.Name)
+}
+
 func (ec *executionContext) childFields_VerifyEventSubscriptionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "eventSubscription":
 		return ec.fieldContext_VerifyEventSubscriptionPayload_eventSubscription(ctx, field)
+	case "probe":
+		return ec.fieldContext_VerifyEventSubscriptionPayload_probe(ctx, field)
 	case "userErrors":
 		return ec.fieldContext_VerifyEventSubscriptionPayload_userErrors(ctx, field)
 	}
@@ -4086,12 +7342,82 @@ func (ec *executionContext) field_Event_verdicts_args(ctx context.Context, rawAr
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_createApiToken_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.CreateAPITokenInput, error) {
+			return ec.unmarshalNCreateApiTokenInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCreateAPITokenInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_createEventSubscription_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.CreateEventSubscriptionInput, error) {
 			return ec.unmarshalNCreateEventSubscriptionInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCreateEventSubscriptionInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_deleteEventSubscription_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.DeleteEventSubscriptionInput, error) {
+			return ec.unmarshalNDeleteEventSubscriptionInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeleteEventSubscriptionInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_disableEventSubscription_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.DisableEventSubscriptionInput, error) {
+			return ec.unmarshalNDisableEventSubscriptionInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDisableEventSubscriptionInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_enableDestination_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.EnableDestinationInput, error) {
+			return ec.unmarshalNEnableDestinationInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEnableDestinationInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_enableEventSubscription_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.EnableEventSubscriptionInput, error) {
+			return ec.unmarshalNEnableEventSubscriptionInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEnableEventSubscriptionInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -4128,6 +7454,76 @@ func (ec *executionContext) field_Mutation_redeliver_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_revokeApiToken_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RevokeAPITokenInput, error) {
+			return ec.unmarshalNRevokeApiTokenInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRevokeAPITokenInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_revokeSigningSecret_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RevokeSigningSecretInput, error) {
+			return ec.unmarshalNRevokeSigningSecretInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRevokeSigningSecretInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_rotateSigningSecret_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RotateSigningSecretInput, error) {
+			return ec.unmarshalNRotateSigningSecretInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRotateSigningSecretInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_sendTestEvent_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SendTestEventInput, error) {
+			return ec.unmarshalNSendTestEventInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐSendTestEventInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_updateEventSubscription_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.UpdateEventSubscriptionInput, error) {
+			return ec.unmarshalNUpdateEventSubscriptionInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐUpdateEventSubscriptionInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_verifyEventSubscription_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -4153,6 +7549,96 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_apiTokens_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int32, error) {
+			return ec.unmarshalNInt2int32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.APITokenFilter, error) {
+			return ec.unmarshalOApiTokenFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPITokenFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_auditLog_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int32, error) {
+			return ec.unmarshalNInt2int32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.AuditLogFilter, error) {
+			return ec.unmarshalOAuditLogFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_circuitBreakers_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int32, error) {
+			return ec.unmarshalNInt2int32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.CircuitBreakerFilter, error) {
+			return ec.unmarshalOCircuitBreakerFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
 	return args, nil
 }
 
@@ -4227,6 +7713,50 @@ func (ec *executionContext) field_Query_delivery_args(ctx context.Context, rawAr
 		return nil, err
 	}
 	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_destination_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_destinations_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int32, error) {
+			return ec.unmarshalNInt2int32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.DestinationFilter, error) {
+			return ec.unmarshalODestinationFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
 	return args, nil
 }
 
@@ -4370,6 +7900,36 @@ func (ec *executionContext) field_Query_explainMatch_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_failureSpans_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int32, error) {
+			return ec.unmarshalNInt2int32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.FailureSpanFilter, error) {
+			return ec.unmarshalOFailureSpanFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_node_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -4428,12 +7988,78 @@ func (ec *executionContext) field_Query_retryPreview_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Subscription_circuitBreakerChanged_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.CircuitBreakerFilter, error) {
+			return ec.unmarshalOCircuitBreakerFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_deadLetterAdded_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.DeadLetterFilter, error) {
+			return ec.unmarshalODeadLetterFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeadLetterFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Subscription_deliveryOutcomes_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
 		func(ctx context.Context, v any) (*model.DeliveryFilter, error) {
 			return ec.unmarshalODeliveryFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeliveryFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_failureSpanChanged_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.FailureSpanFilter, error) {
+			return ec.unmarshalOFailureSpanFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanFilter(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -4523,6 +8149,341 @@ func (ec *executionContext) field___Type_inputFields_args(ctx context.Context, r
 // endregion ***************************** args.gotpl *****************************
 
 // region    **************************** field.gotpl *****************************
+
+func (ec *executionContext) _ApiToken_id(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiToken_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiToken_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ApiToken_name(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiToken_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiToken_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "String")
+}
+
+func (ec *executionContext) _ApiToken_role(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiToken_role(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Role, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v hub.Role) graphql.Marshaler {
+			return ec.marshalNRole2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐRole(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiToken_role(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "Role")
+}
+
+func (ec *executionContext) _ApiToken_scope(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiToken_scope(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Scope, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Scope) graphql.Marshaler {
+			return ec.marshalNScope2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐScope(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiToken_scope(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "Scope")
+}
+
+func (ec *executionContext) _ApiToken_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiToken_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ApiToken_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "String")
+}
+
+func (ec *executionContext) _ApiToken_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiToken_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiToken_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ApiToken_expiresAt(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiToken_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ApiToken_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ApiToken_revokedAt(ctx context.Context, field graphql.CollectedField, obj *model.APIToken) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiToken_revokedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RevokedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ApiToken_revokedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiToken", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ApiTokenConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.APITokenConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiTokenConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.APITokenEdge) graphql.Marshaler {
+			return ec.marshalNApiTokenEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPITokenEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiTokenConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ApiTokenConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApiTokenEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ApiTokenConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *model.APITokenConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiTokenConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.APIToken) graphql.Marshaler {
+			return ec.marshalNApiToken2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPITokenᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiTokenConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ApiTokenConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApiToken(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ApiTokenConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.APITokenConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiTokenConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiTokenConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ApiTokenConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ApiTokenEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.APITokenEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiTokenEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiTokenEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApiTokenEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _ApiTokenEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.APITokenEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApiTokenEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.APIToken) graphql.Marshaler {
+			return ec.marshalNApiToken2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPIToken(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApiTokenEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ApiTokenEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApiToken(ctx, field)
+		},
+	}
+	return fc, nil
+}
 
 func (ec *executionContext) _Attempt_number(ctx context.Context, field graphql.CollectedField, obj *model.Attempt) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
@@ -5135,6 +9096,1310 @@ func (ec *executionContext) fieldContext_AttemptTimings_total(_ context.Context,
 	return graphql.NewScalarFieldContext("AttemptTimings", field, false, false, "Duration")
 }
 
+func (ec *executionContext) _AuditLogConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.AuditLogEdge) graphql.Marshaler {
+			return ec.marshalNAuditLogEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AuditLogConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AuditLogEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AuditLogConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.AuditLogEntry) graphql.Marshaler {
+			return ec.marshalNAuditLogEntry2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogEntryᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AuditLogConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AuditLogEntry(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AuditLogConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AuditLogConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AuditLogEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditLogEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _AuditLogEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AuditLogEntry) graphql.Marshaler {
+			return ec.marshalNAuditLogEntry2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogEntry(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "AuditLogEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AuditLogEntry(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _AuditLogEntry_id(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogEntry_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogEntry_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditLogEntry", field, false, false, "ID")
+}
+
+func (ec *executionContext) _AuditLogEntry_at(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogEntry_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogEntry_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditLogEntry", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _AuditLogEntry_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogEntry_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogEntry_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditLogEntry", field, false, false, "String")
+}
+
+func (ec *executionContext) _AuditLogEntry_actorId(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogEntry_actorId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ActorID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogEntry_actorId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditLogEntry", field, false, false, "ID")
+}
+
+func (ec *executionContext) _AuditLogEntry_actorName(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogEntry_actorName(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ActorName, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogEntry_actorName(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditLogEntry", field, false, false, "String")
+}
+
+func (ec *executionContext) _AuditLogEntry_action(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogEntry_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Action, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogEntry_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditLogEntry", field, false, false, "String")
+}
+
+func (ec *executionContext) _AuditLogEntry_object(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogEntry_object(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Object, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogEntry_object(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditLogEntry", field, false, false, "String")
+}
+
+func (ec *executionContext) _AuditLogEntry_before(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogEntry_before(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Before, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalOJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogEntry_before(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditLogEntry", field, false, false, "JSON")
+}
+
+func (ec *executionContext) _AuditLogEntry_after(ctx context.Context, field graphql.CollectedField, obj *model.AuditLogEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditLogEntry_after(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.After, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalOJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AuditLogEntry_after(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditLogEntry", field, false, false, "JSON")
+}
+
+func (ec *executionContext) _CircuitBreaker_destination(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_destination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.CircuitBreaker().Destination(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+			return ec.marshalODestination2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestination(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_destination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CircuitBreaker",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CircuitBreaker_destinationId(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_destinationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DestinationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_destinationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "ID")
+}
+
+func (ec *executionContext) _CircuitBreaker_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "String")
+}
+
+func (ec *executionContext) _CircuitBreaker_phase(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_phase(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Phase, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v breaker.Phase) graphql.Marshaler {
+			return ec.marshalNCircuitPhase2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐPhase(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_phase(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "CircuitPhase")
+}
+
+func (ec *executionContext) _CircuitBreaker_openedAt(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_openedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OpenedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_openedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _CircuitBreaker_cause(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_cause(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cause, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *breaker.Cause) graphql.Marshaler {
+			return ec.marshalOCircuitCause2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐCause(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_cause(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "CircuitCause")
+}
+
+func (ec *executionContext) _CircuitBreaker_failuresInRow(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_failuresInRow(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailuresInRow, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_failuresInRow(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "Int")
+}
+
+func (ec *executionContext) _CircuitBreaker_recentAttempts(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_recentAttempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RecentAttempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_recentAttempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _CircuitBreaker_recentFailures(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_recentFailures(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RecentFailures, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_recentFailures(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _CircuitBreaker_nextProbeAt(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_nextProbeAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NextProbeAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_nextProbeAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _CircuitBreaker_probeSince(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_probeSince(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProbeSince, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_probeSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _CircuitBreaker_closedAt(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_closedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClosedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_closedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _CircuitBreaker_rampLimit(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_rampLimit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RampLimit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_rampLimit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "Int")
+}
+
+func (ec *executionContext) _CircuitBreaker_explanation(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreaker_explanation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Explanation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreaker_explanation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreaker", field, false, false, "String")
+}
+
+func (ec *executionContext) _CircuitBreakerChange_cursor(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerChange_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerChange_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerChange", field, false, false, "String")
+}
+
+func (ec *executionContext) _CircuitBreakerChange_kind(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerChange_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v hub.NoticeKind) graphql.Marshaler {
+			return ec.marshalNCircuitBreakerChangeKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐNoticeKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerChange_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerChange", field, false, false, "CircuitBreakerChangeKind")
+}
+
+func (ec *executionContext) _CircuitBreakerChange_at(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerChange_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerChange_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerChange", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _CircuitBreakerChange_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerChange_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerChange_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerChange", field, false, false, "String")
+}
+
+func (ec *executionContext) _CircuitBreakerChange_destination(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerChange_destination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.CircuitBreakerChange().Destination(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+			return ec.marshalODestination2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestination(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerChange_destination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CircuitBreakerChange",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CircuitBreakerChange_destinationId(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerChange_destinationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DestinationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerChange_destinationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerChange", field, false, false, "ID")
+}
+
+func (ec *executionContext) _CircuitBreakerChange_phase(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerChange_phase(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Phase, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v breaker.Phase) graphql.Marshaler {
+			return ec.marshalNCircuitPhase2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐPhase(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerChange_phase(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerChange", field, false, false, "CircuitPhase")
+}
+
+func (ec *executionContext) _CircuitBreakerChange_failuresInRow(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerChange_failuresInRow(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailuresInRow, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerChange_failuresInRow(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerChange", field, false, false, "Int")
+}
+
+func (ec *executionContext) _CircuitBreakerChange_openedAt(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerChange_openedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OpenedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerChange_openedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerChange", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _CircuitBreakerChange_nextProbeAt(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerChange_nextProbeAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NextProbeAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerChange_nextProbeAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerChange", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _CircuitBreakerChange_reason(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerChange_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerChange_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerChange", field, false, false, "String")
+}
+
+func (ec *executionContext) _CircuitBreakerConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.CircuitBreakerEdge) graphql.Marshaler {
+			return ec.marshalNCircuitBreakerEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CircuitBreakerConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CircuitBreakerEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CircuitBreakerConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.CircuitBreaker) graphql.Marshaler {
+			return ec.marshalNCircuitBreaker2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CircuitBreakerConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CircuitBreaker(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CircuitBreakerConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CircuitBreakerConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CircuitBreakerConnection_liveCursor(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerConnection_liveCursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LiveCursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerConnection_liveCursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerConnection", field, false, false, "String")
+}
+
+func (ec *executionContext) _CircuitBreakerEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CircuitBreakerEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _CircuitBreakerEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreakerEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CircuitBreakerEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CircuitBreaker) graphql.Marshaler {
+			return ec.marshalNCircuitBreaker2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreaker(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CircuitBreakerEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CircuitBreakerEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CircuitBreaker(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ClientCertificate_subject(ctx context.Context, field graphql.CollectedField, obj *model.ClientCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClientCertificate_subject(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Subject, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClientCertificate_subject(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ClientCertificate", field, false, false, "String")
+}
+
+func (ec *executionContext) _ClientCertificate_notAfter(ctx context.Context, field graphql.CollectedField, obj *model.ClientCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClientCertificate_notAfter(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NotAfter, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClientCertificate_notAfter(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ClientCertificate", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ClientCertificate_version(ctx context.Context, field graphql.CollectedField, obj *model.ClientCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClientCertificate_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClientCertificate_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ClientCertificate", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ClientCertificate_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.ClientCertificate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClientCertificate_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClientCertificate_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ClientCertificate", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _CreateApiTokenPayload_apiToken(ctx context.Context, field graphql.CollectedField, obj *model.CreateAPITokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateApiTokenPayload_apiToken(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.APIToken, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.APIToken) graphql.Marshaler {
+			return ec.marshalOApiToken2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPIToken(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateApiTokenPayload_apiToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateApiTokenPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApiToken(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreateApiTokenPayload_token(ctx context.Context, field graphql.CollectedField, obj *model.CreateAPITokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateApiTokenPayload_token(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Token, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateApiTokenPayload_token(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateApiTokenPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _CreateApiTokenPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.CreateAPITokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateApiTokenPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateApiTokenPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateApiTokenPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _CreateEventSubscriptionPayload_eventSubscription(ctx context.Context, field graphql.CollectedField, obj *model.CreateEventSubscriptionPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5212,6 +10477,70 @@ func (ec *executionContext) _CreateEventSubscriptionPayload_userErrors(ctx conte
 func (ec *executionContext) fieldContext_CreateEventSubscriptionPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CreateEventSubscriptionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeleteEventSubscriptionPayload_eventSubscription(ctx context.Context, field graphql.CollectedField, obj *model.DeleteEventSubscriptionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteEventSubscriptionPayload_eventSubscription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EventSubscription, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EventSubscription) graphql.Marshaler {
+			return ec.marshalOEventSubscription2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventSubscription(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteEventSubscriptionPayload_eventSubscription(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeleteEventSubscriptionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventSubscription(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeleteEventSubscriptionPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.DeleteEventSubscriptionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteEventSubscriptionPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteEventSubscriptionPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeleteEventSubscriptionPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -5477,6 +10806,29 @@ func (ec *executionContext) _Delivery_lastError(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_Delivery_lastError(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Delivery", field, true, true, "String")
+}
+
+func (ec *executionContext) _Delivery_fingerprint(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Delivery_fingerprint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Fingerprint, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Delivery_fingerprint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Delivery", field, false, false, "String")
 }
 
 func (ec *executionContext) _Delivery_attempts(ctx context.Context, field graphql.CollectedField, obj *model.Delivery) (ret graphql.Marshaler) {
@@ -5878,6 +11230,29 @@ func (ec *executionContext) fieldContext_DeliveryOutcome_eventSubscriptionId(_ c
 	return graphql.NewScalarFieldContext("DeliveryOutcome", field, false, false, "ID")
 }
 
+func (ec *executionContext) _DeliveryOutcome_destinationId(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOutcome) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOutcome_destinationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DestinationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOutcome_destinationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOutcome", field, false, false, "ID")
+}
+
 func (ec *executionContext) _DeliveryOutcome_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOutcome) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5959,6 +11334,29 @@ func (ec *executionContext) _DeliveryOutcome_attemptNumber(ctx context.Context, 
 			return obj.AttemptNumber, nil
 		},
 		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOutcome_attemptNumber(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOutcome", field, false, false, "Int")
+}
+
+func (ec *executionContext) _DeliveryOutcome_attemptCount(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOutcome) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOutcome_attemptCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AttemptCount, nil
+		},
+		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
 			return ec.marshalNInt2int32(ctx, selections, v)
 		},
@@ -5966,7 +11364,7 @@ func (ec *executionContext) _DeliveryOutcome_attemptNumber(ctx context.Context, 
 		true,
 	)
 }
-func (ec *executionContext) fieldContext_DeliveryOutcome_attemptNumber(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+func (ec *executionContext) fieldContext_DeliveryOutcome_attemptCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("DeliveryOutcome", field, false, false, "Int")
 }
 
@@ -6062,6 +11460,29 @@ func (ec *executionContext) fieldContext_DeliveryOutcome_deadReason(_ context.Co
 	return graphql.NewScalarFieldContext("DeliveryOutcome", field, false, false, "DeadReason")
 }
 
+func (ec *executionContext) _DeliveryOutcome_fingerprint(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOutcome) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeliveryOutcome_fingerprint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Fingerprint, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeliveryOutcome_fingerprint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeliveryOutcome", field, false, false, "String")
+}
+
 func (ec *executionContext) _DeliveryOutcome_nextAttemptAt(ctx context.Context, field graphql.CollectedField, obj *model.DeliveryOutcome) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6131,6 +11552,29 @@ func (ec *executionContext) fieldContext_Destination_id(_ context.Context, field
 	return graphql.NewScalarFieldContext("Destination", field, false, false, "ID")
 }
 
+func (ec *executionContext) _Destination_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, "String")
+}
+
 func (ec *executionContext) _Destination_kind(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6175,6 +11619,804 @@ func (ec *executionContext) _Destination_url(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_Destination_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Destination", field, false, false, "URL")
+}
+
+func (ec *executionContext) _Destination_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _Destination_rateLimit(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_rateLimit(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RateLimit, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_rateLimit(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Destination_maxInFlight(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_maxInFlight(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxInFlight, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_maxInFlight(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Destination", field, false, false, "Int")
+}
+
+func (ec *executionContext) _Destination_failurePolicy(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_failurePolicy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailurePolicy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.FailurePolicy) graphql.Marshaler {
+			return ec.marshalNFailurePolicy2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailurePolicy(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_failurePolicy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Destination",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FailurePolicy(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Destination_credential(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_credential(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Destination().Credential(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DestinationCredential) graphql.Marshaler {
+			return ec.marshalODestinationCredential2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationCredential(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_credential(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Destination",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DestinationCredential(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Destination_clientCertificate(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_clientCertificate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Destination().ClientCertificate(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ClientCertificate) graphql.Marshaler {
+			return ec.marshalOClientCertificate2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐClientCertificate(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_clientCertificate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Destination",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ClientCertificate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Destination_signingKeys(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_signingKeys(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Destination().SigningKeys(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.SigningKey) graphql.Marshaler {
+			return ec.marshalNSigningKey2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐSigningKeyᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_signingKeys(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Destination",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SigningKey(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Destination_circuitBreaker(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_circuitBreaker(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Destination().CircuitBreaker(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CircuitBreaker) graphql.Marshaler {
+			return ec.marshalNCircuitBreaker2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreaker(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_circuitBreaker(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Destination",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CircuitBreaker(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Destination_health(ctx context.Context, field graphql.CollectedField, obj *model.Destination) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Destination_health(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Destination().Health(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DestinationHealth) graphql.Marshaler {
+			return ec.marshalNDestinationHealth2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationHealth(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Destination_health(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Destination",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DestinationHealth(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DestinationConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.DestinationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.DestinationEdge) graphql.Marshaler {
+			return ec.marshalNDestinationEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DestinationConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DestinationEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DestinationConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *model.DestinationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.Destination) graphql.Marshaler {
+			return ec.marshalNDestination2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DestinationConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DestinationConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.DestinationConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DestinationConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DestinationCredential_kind(ctx context.Context, field graphql.CollectedField, obj *model.DestinationCredential) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationCredential_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v hub.CredentialKind) graphql.Marshaler {
+			return ec.marshalNCredentialKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐCredentialKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationCredential_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationCredential", field, false, false, "CredentialKind")
+}
+
+func (ec *executionContext) _DestinationCredential_name(ctx context.Context, field graphql.CollectedField, obj *model.DestinationCredential) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationCredential_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationCredential_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationCredential", field, false, false, "String")
+}
+
+func (ec *executionContext) _DestinationCredential_version(ctx context.Context, field graphql.CollectedField, obj *model.DestinationCredential) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationCredential_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationCredential_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationCredential", field, false, false, "Int")
+}
+
+func (ec *executionContext) _DestinationCredential_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.DestinationCredential) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationCredential_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationCredential_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationCredential", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _DestinationEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.DestinationEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _DestinationEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.DestinationEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+			return ec.marshalNDestination2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestination(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DestinationEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DestinationHealth_policy(ctx context.Context, field graphql.CollectedField, obj *model.DestinationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationHealth_policy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Policy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v hub.FailureKind) graphql.Marshaler {
+			return ec.marshalNFailurePolicyKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐFailureKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationHealth_policy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationHealth", field, false, false, "FailurePolicyKind")
+}
+
+func (ec *executionContext) _DestinationHealth_state(ctx context.Context, field graphql.CollectedField, obj *model.DestinationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationHealth_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v health.RateState) graphql.Marshaler {
+			return ec.marshalNHealthState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋhealthᚐRateState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationHealth_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationHealth", field, false, false, "HealthState")
+}
+
+func (ec *executionContext) _DestinationHealth_since(ctx context.Context, field graphql.CollectedField, obj *model.DestinationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationHealth_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationHealth_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationHealth", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _DestinationHealth_attempts(ctx context.Context, field graphql.CollectedField, obj *model.DestinationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationHealth_attempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationHealth_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationHealth", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _DestinationHealth_failures(ctx context.Context, field graphql.CollectedField, obj *model.DestinationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationHealth_failures(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failures, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationHealth_failures(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationHealth", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _DestinationHealth_failuresInRow(ctx context.Context, field graphql.CollectedField, obj *model.DestinationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationHealth_failuresInRow(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailuresInRow, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationHealth_failuresInRow(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationHealth", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _DestinationHealth_lastSuccessAt(ctx context.Context, field graphql.CollectedField, obj *model.DestinationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationHealth_lastSuccessAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastSuccessAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationHealth_lastSuccessAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationHealth", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _DestinationHealth_nextTryAt(ctx context.Context, field graphql.CollectedField, obj *model.DestinationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationHealth_nextTryAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NextTryAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationHealth_nextTryAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationHealth", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _DestinationHealth_killSwitch(ctx context.Context, field graphql.CollectedField, obj *model.DestinationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationHealth_killSwitch(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.KillSwitch, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationHealth_killSwitch(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationHealth", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _DestinationHealth_explanation(ctx context.Context, field graphql.CollectedField, obj *model.DestinationHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DestinationHealth_explanation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Explanation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DestinationHealth_explanation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DestinationHealth", field, false, false, "String")
+}
+
+func (ec *executionContext) _DisableEventSubscriptionPayload_eventSubscription(ctx context.Context, field graphql.CollectedField, obj *model.DisableEventSubscriptionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DisableEventSubscriptionPayload_eventSubscription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EventSubscription, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EventSubscription) graphql.Marshaler {
+			return ec.marshalOEventSubscription2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventSubscription(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DisableEventSubscriptionPayload_eventSubscription(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DisableEventSubscriptionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventSubscription(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DisableEventSubscriptionPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.DisableEventSubscriptionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DisableEventSubscriptionPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DisableEventSubscriptionPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DisableEventSubscriptionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _DlqObservation_id(ctx context.Context, field graphql.CollectedField, obj *model.DlqObservation) (ret graphql.Marshaler) {
@@ -6893,6 +13135,134 @@ func (ec *executionContext) fieldContext_DlqObservationEdge_node(_ context.Conte
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_DlqObservation(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EnableDestinationPayload_destination(ctx context.Context, field graphql.CollectedField, obj *model.EnableDestinationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EnableDestinationPayload_destination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Destination, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+			return ec.marshalODestination2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestination(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EnableDestinationPayload_destination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EnableDestinationPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EnableDestinationPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.EnableDestinationPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EnableDestinationPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EnableDestinationPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EnableDestinationPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EnableEventSubscriptionPayload_eventSubscription(ctx context.Context, field graphql.CollectedField, obj *model.EnableEventSubscriptionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EnableEventSubscriptionPayload_eventSubscription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EventSubscription, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EventSubscription) graphql.Marshaler {
+			return ec.marshalOEventSubscription2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventSubscription(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EnableEventSubscriptionPayload_eventSubscription(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EnableEventSubscriptionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventSubscription(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EnableEventSubscriptionPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.EnableEventSubscriptionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EnableEventSubscriptionPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EnableEventSubscriptionPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EnableEventSubscriptionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
 		},
 	}
 	return fc, nil
@@ -8070,6 +14440,148 @@ func (ec *executionContext) fieldContext_EventSubscription_timeout(_ context.Con
 	return graphql.NewScalarFieldContext("EventSubscription", field, false, false, "Duration")
 }
 
+func (ec *executionContext) _EventSubscription_headers(ctx context.Context, field graphql.CollectedField, obj *model.EventSubscription) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventSubscription_headers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Headers, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.HTTPHeader) graphql.Marshaler {
+			return ec.marshalNHttpHeader2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHTTPHeaderᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventSubscription_headers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EventSubscription",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HttpHeader(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EventSubscription_disableOnGone(ctx context.Context, field graphql.CollectedField, obj *model.EventSubscription) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventSubscription_disableOnGone(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DisableOnGone, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventSubscription_disableOnGone(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventSubscription", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _EventSubscription_deletedAt(ctx context.Context, field graphql.CollectedField, obj *model.EventSubscription) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventSubscription_deletedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DeletedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EventSubscription_deletedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventSubscription", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _EventSubscription_failureSpan(ctx context.Context, field graphql.CollectedField, obj *model.EventSubscription) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventSubscription_failureSpan(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.EventSubscription().FailureSpan(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.FailureSpan) graphql.Marshaler {
+			return ec.marshalOFailureSpan2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpan(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EventSubscription_failureSpan(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EventSubscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FailureSpan(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EventSubscription_health(ctx context.Context, field graphql.CollectedField, obj *model.EventSubscription) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventSubscription_health(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.EventSubscription().Health(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EventSubscriptionHealth) graphql.Marshaler {
+			return ec.marshalNEventSubscriptionHealth2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventSubscriptionHealth(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventSubscription_health(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EventSubscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventSubscriptionHealth(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _EventSubscriptionConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.EventSubscriptionConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8216,6 +14728,1113 @@ func (ec *executionContext) fieldContext_EventSubscriptionEdge_node(_ context.Co
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_EventSubscription(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EventSubscriptionHealth_policy(ctx context.Context, field graphql.CollectedField, obj *model.EventSubscriptionHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventSubscriptionHealth_policy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Policy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v hub.FailureKind) graphql.Marshaler {
+			return ec.marshalNFailurePolicyKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐFailureKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventSubscriptionHealth_policy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventSubscriptionHealth", field, false, false, "FailurePolicyKind")
+}
+
+func (ec *executionContext) _EventSubscriptionHealth_state(ctx context.Context, field graphql.CollectedField, obj *model.EventSubscriptionHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventSubscriptionHealth_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v health.RateState) graphql.Marshaler {
+			return ec.marshalNHealthState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋhealthᚐRateState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventSubscriptionHealth_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventSubscriptionHealth", field, false, false, "HealthState")
+}
+
+func (ec *executionContext) _EventSubscriptionHealth_failureSpan(ctx context.Context, field graphql.CollectedField, obj *model.EventSubscriptionHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventSubscriptionHealth_failureSpan(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailureSpan, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.FailureSpan) graphql.Marshaler {
+			return ec.marshalOFailureSpan2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpan(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_EventSubscriptionHealth_failureSpan(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "EventSubscriptionHealth",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FailureSpan(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _EventSubscriptionHealth_killSwitch(ctx context.Context, field graphql.CollectedField, obj *model.EventSubscriptionHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventSubscriptionHealth_killSwitch(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.KillSwitch, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventSubscriptionHealth_killSwitch(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventSubscriptionHealth", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _EventSubscriptionHealth_explanation(ctx context.Context, field graphql.CollectedField, obj *model.EventSubscriptionHealth) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_EventSubscriptionHealth_explanation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Explanation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_EventSubscriptionHealth_explanation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("EventSubscriptionHealth", field, false, false, "String")
+}
+
+func (ec *executionContext) _FailurePolicy_kind(ctx context.Context, field graphql.CollectedField, obj *model.FailurePolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailurePolicy_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v hub.FailureKind) graphql.Marshaler {
+			return ec.marshalNFailurePolicyKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐFailureKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailurePolicy_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailurePolicy", field, false, false, "FailurePolicyKind")
+}
+
+func (ec *executionContext) _FailurePolicy_percent(ctx context.Context, field graphql.CollectedField, obj *model.FailurePolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailurePolicy_percent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Percent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailurePolicy_percent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailurePolicy", field, false, false, "Int")
+}
+
+func (ec *executionContext) _FailurePolicy_minAttempts(ctx context.Context, field graphql.CollectedField, obj *model.FailurePolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailurePolicy_minAttempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MinAttempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailurePolicy_minAttempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailurePolicy", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _FailurePolicy_disableAfter(ctx context.Context, field graphql.CollectedField, obj *model.FailurePolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailurePolicy_disableAfter(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DisableAfter, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailurePolicy_disableAfter(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailurePolicy", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _FailurePolicy_freezeAfter(ctx context.Context, field graphql.CollectedField, obj *model.FailurePolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailurePolicy_freezeAfter(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FreezeAfter, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailurePolicy_freezeAfter(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailurePolicy", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _FailurePolicy_freezeAge(ctx context.Context, field graphql.CollectedField, obj *model.FailurePolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailurePolicy_freezeAge(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FreezeAge, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailurePolicy_freezeAge(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailurePolicy", field, false, false, "Duration")
+}
+
+func (ec *executionContext) _FailurePolicy_freezeAtLatest(ctx context.Context, field graphql.CollectedField, obj *model.FailurePolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailurePolicy_freezeAtLatest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FreezeAtLatest, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailurePolicy_freezeAtLatest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailurePolicy", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _FailurePolicy_tryEvery(ctx context.Context, field graphql.CollectedField, obj *model.FailurePolicy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailurePolicy_tryEvery(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TryEvery, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailurePolicy_tryEvery(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailurePolicy", field, false, false, "Duration")
+}
+
+func (ec *executionContext) _FailureSpan_eventSubscription(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_eventSubscription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.FailureSpan().EventSubscription(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EventSubscription) graphql.Marshaler {
+			return ec.marshalOEventSubscription2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventSubscription(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_eventSubscription(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FailureSpan",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventSubscription(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FailureSpan_eventSubscriptionId(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_eventSubscriptionId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EventSubscriptionID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_eventSubscriptionId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpan", field, false, false, "ID")
+}
+
+func (ec *executionContext) _FailureSpan_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpan", field, false, false, "String")
+}
+
+func (ec *executionContext) _FailureSpan_firstFailureAt(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_firstFailureAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstFailureAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_firstFailureAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpan", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _FailureSpan_lastFailureAt(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_lastFailureAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastFailureAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_lastFailureAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpan", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _FailureSpan_failureCount(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_failureCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailureCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_failureCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpan", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _FailureSpan_sustained(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_sustained(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sustained, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_sustained(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpan", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _FailureSpan_spread(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_spread(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Spread, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_spread(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpan", field, false, false, "Boolean")
+}
+
+func (ec *executionContext) _FailureSpan_wouldTripAt(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_wouldTripAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WouldTripAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_wouldTripAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpan", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _FailureSpan_trippedAt(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_trippedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TrippedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_trippedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpan", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _FailureSpan_warnedPercent(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_warnedPercent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WarnedPercent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_warnedPercent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpan", field, false, false, "Int")
+}
+
+func (ec *executionContext) _FailureSpan_explanation(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpan_explanation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Explanation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpan_explanation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpan", field, false, false, "String")
+}
+
+func (ec *executionContext) _FailureSpanChange_cursor(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "String")
+}
+
+func (ec *executionContext) _FailureSpanChange_kind(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v hub.NoticeKind) graphql.Marshaler {
+			return ec.marshalNFailureSpanChangeKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐNoticeKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "FailureSpanChangeKind")
+}
+
+func (ec *executionContext) _FailureSpanChange_at(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _FailureSpanChange_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "String")
+}
+
+func (ec *executionContext) _FailureSpanChange_eventSubscription(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_eventSubscription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.FailureSpanChange().EventSubscription(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EventSubscription) graphql.Marshaler {
+			return ec.marshalOEventSubscription2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventSubscription(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_eventSubscription(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FailureSpanChange",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventSubscription(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FailureSpanChange_eventSubscriptionId(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_eventSubscriptionId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EventSubscriptionID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_eventSubscriptionId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "ID")
+}
+
+func (ec *executionContext) _FailureSpanChange_destination(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_destination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.FailureSpanChange().Destination(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+			return ec.marshalODestination2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestination(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_destination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FailureSpanChange",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FailureSpanChange_destinationId(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_destinationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DestinationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_destinationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "ID")
+}
+
+func (ec *executionContext) _FailureSpanChange_firstFailureAt(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_firstFailureAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstFailureAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_firstFailureAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _FailureSpanChange_lastFailureAt(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_lastFailureAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastFailureAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_lastFailureAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _FailureSpanChange_failureCount(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_failureCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FailureCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_failureCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _FailureSpanChange_warnedPercent(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_warnedPercent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WarnedPercent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_warnedPercent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "Int")
+}
+
+func (ec *executionContext) _FailureSpanChange_wouldTripAt(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_wouldTripAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WouldTripAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_wouldTripAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _FailureSpanChange_reason(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanChange_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanChange_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanChange", field, false, false, "String")
+}
+
+func (ec *executionContext) _FailureSpanConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.FailureSpanEdge) graphql.Marshaler {
+			return ec.marshalNFailureSpanEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FailureSpanConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FailureSpanEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FailureSpanConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.FailureSpan) graphql.Marshaler {
+			return ec.marshalNFailureSpan2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FailureSpanConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FailureSpan(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FailureSpanConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FailureSpanConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _FailureSpanConnection_liveCursor(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanConnection_liveCursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LiveCursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanConnection_liveCursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanConnection", field, false, false, "String")
+}
+
+func (ec *executionContext) _FailureSpanEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("FailureSpanEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _FailureSpanEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.FailureSpanEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_FailureSpanEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.FailureSpan) graphql.Marshaler {
+			return ec.marshalNFailureSpan2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpan(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_FailureSpanEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "FailureSpanEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FailureSpan(ctx, field)
 		},
 	}
 	return fc, nil
@@ -8761,6 +16380,182 @@ func (ec *executionContext) fieldContext_Mutation_createEventSubscription(ctx co
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_updateEventSubscription(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateEventSubscription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateEventSubscription(ctx, fc.Args["input"].(model.UpdateEventSubscriptionInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.UpdateEventSubscriptionPayload) graphql.Marshaler {
+			return ec.marshalNUpdateEventSubscriptionPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐUpdateEventSubscriptionPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateEventSubscription(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpdateEventSubscriptionPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateEventSubscription_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_deleteEventSubscription(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_deleteEventSubscription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DeleteEventSubscription(ctx, fc.Args["input"].(model.DeleteEventSubscriptionInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeleteEventSubscriptionPayload) graphql.Marshaler {
+			return ec.marshalNDeleteEventSubscriptionPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeleteEventSubscriptionPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_deleteEventSubscription(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeleteEventSubscriptionPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_deleteEventSubscription_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_enableEventSubscription(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_enableEventSubscription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().EnableEventSubscription(ctx, fc.Args["input"].(model.EnableEventSubscriptionInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EnableEventSubscriptionPayload) graphql.Marshaler {
+			return ec.marshalNEnableEventSubscriptionPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEnableEventSubscriptionPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_enableEventSubscription(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EnableEventSubscriptionPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_enableEventSubscription_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_disableEventSubscription(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_disableEventSubscription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DisableEventSubscription(ctx, fc.Args["input"].(model.DisableEventSubscriptionInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DisableEventSubscriptionPayload) graphql.Marshaler {
+			return ec.marshalNDisableEventSubscriptionPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDisableEventSubscriptionPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_disableEventSubscription(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DisableEventSubscriptionPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_disableEventSubscription_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_verifyEventSubscription(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -8799,6 +16594,182 @@ func (ec *executionContext) fieldContext_Mutation_verifyEventSubscription(ctx co
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_verifyEventSubscription_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_sendTestEvent(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_sendTestEvent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SendTestEvent(ctx, fc.Args["input"].(model.SendTestEventInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SendTestEventPayload) graphql.Marshaler {
+			return ec.marshalNSendTestEventPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐSendTestEventPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_sendTestEvent(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SendTestEventPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_sendTestEvent_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_rotateSigningSecret(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_rotateSigningSecret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RotateSigningSecret(ctx, fc.Args["input"].(model.RotateSigningSecretInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RotateSigningSecretPayload) graphql.Marshaler {
+			return ec.marshalNRotateSigningSecretPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRotateSigningSecretPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_rotateSigningSecret(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RotateSigningSecretPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_rotateSigningSecret_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_revokeSigningSecret(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_revokeSigningSecret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RevokeSigningSecret(ctx, fc.Args["input"].(model.RevokeSigningSecretInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RevokeSigningSecretPayload) graphql.Marshaler {
+			return ec.marshalNRevokeSigningSecretPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRevokeSigningSecretPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_revokeSigningSecret(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RevokeSigningSecretPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_revokeSigningSecret_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_enableDestination(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_enableDestination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().EnableDestination(ctx, fc.Args["input"].(model.EnableDestinationInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EnableDestinationPayload) graphql.Marshaler {
+			return ec.marshalNEnableDestinationPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEnableDestinationPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_enableDestination(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EnableDestinationPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_enableDestination_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -8887,6 +16858,94 @@ func (ec *executionContext) fieldContext_Mutation_redeliver(ctx context.Context,
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_redeliver_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_createApiToken(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createApiToken(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateAPIToken(ctx, fc.Args["input"].(model.CreateAPITokenInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CreateAPITokenPayload) graphql.Marshaler {
+			return ec.marshalNCreateApiTokenPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCreateAPITokenPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createApiToken(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CreateApiTokenPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createApiToken_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_revokeApiToken(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_revokeApiToken(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RevokeAPIToken(ctx, fc.Args["input"].(model.RevokeAPITokenInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RevokeAPITokenPayload) graphql.Marshaler {
+			return ec.marshalNRevokeApiTokenPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRevokeAPITokenPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_revokeApiToken(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RevokeApiTokenPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_revokeApiToken_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -9571,6 +17630,94 @@ func (ec *executionContext) fieldContext_Query_eventSubscriptions(ctx context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_destination(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_destination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Destination(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+			return ec.marshalODestination2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestination(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_destination(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_destination_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_destinations(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_destinations(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Destinations(ctx, fc.Args["first"].(int32), fc.Args["after"].(*string), fc.Args["filter"].(*model.DestinationFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DestinationConnection) graphql.Marshaler {
+			return ec.marshalNDestinationConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_destinations(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DestinationConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_destinations_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_event(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9791,6 +17938,94 @@ func (ec *executionContext) fieldContext_Query_deadLetters(ctx context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_circuitBreakers(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_circuitBreakers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().CircuitBreakers(ctx, fc.Args["first"].(int32), fc.Args["after"].(*string), fc.Args["filter"].(*model.CircuitBreakerFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CircuitBreakerConnection) graphql.Marshaler {
+			return ec.marshalNCircuitBreakerConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_circuitBreakers(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CircuitBreakerConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_circuitBreakers_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_failureSpans(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_failureSpans(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().FailureSpans(ctx, fc.Args["first"].(int32), fc.Args["after"].(*string), fc.Args["filter"].(*model.FailureSpanFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.FailureSpanConnection) graphql.Marshaler {
+			return ec.marshalNFailureSpanConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_failureSpans(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_FailureSpanConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_failureSpans_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_retryPreview(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9961,6 +18196,94 @@ func (ec *executionContext) fieldContext_Query_dlqObservations(ctx context.Conte
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_dlqObservations_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_apiTokens(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_apiTokens(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().APITokens(ctx, fc.Args["first"].(int32), fc.Args["after"].(*string), fc.Args["filter"].(*model.APITokenFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.APITokenConnection) graphql.Marshaler {
+			return ec.marshalNApiTokenConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPITokenConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_apiTokens(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApiTokenConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_apiTokens_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_auditLog(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_auditLog(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().AuditLog(ctx, fc.Args["first"].(int32), fc.Args["after"].(*string), fc.Args["filter"].(*model.AuditLogFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AuditLogConnection) graphql.Marshaler {
+			return ec.marshalNAuditLogConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_auditLog(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AuditLogConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_auditLog_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -10603,6 +18926,400 @@ func (ec *executionContext) fieldContext_RetryPreviewAttempt_mean(_ context.Cont
 	return graphql.NewScalarFieldContext("RetryPreviewAttempt", field, false, false, "Duration")
 }
 
+func (ec *executionContext) _RevokeApiTokenPayload_apiToken(ctx context.Context, field graphql.CollectedField, obj *model.RevokeAPITokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeApiTokenPayload_apiToken(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.APIToken, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.APIToken) graphql.Marshaler {
+			return ec.marshalOApiToken2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPIToken(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeApiTokenPayload_apiToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevokeApiTokenPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApiToken(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RevokeApiTokenPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.RevokeAPITokenPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeApiTokenPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeApiTokenPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevokeApiTokenPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RevokeSigningSecretPayload_destination(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSigningSecretPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSigningSecretPayload_destination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Destination, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+			return ec.marshalODestination2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestination(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSigningSecretPayload_destination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevokeSigningSecretPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RevokeSigningSecretPayload_revokedVersion(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSigningSecretPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSigningSecretPayload_revokedVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RevokedVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSigningSecretPayload_revokedVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSigningSecretPayload", field, false, false, "Int")
+}
+
+func (ec *executionContext) _RevokeSigningSecretPayload_signingSecret(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSigningSecretPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSigningSecretPayload_signingSecret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SigningSecret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSigningSecretPayload_signingSecret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RevokeSigningSecretPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _RevokeSigningSecretPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.RevokeSigningSecretPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RevokeSigningSecretPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RevokeSigningSecretPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RevokeSigningSecretPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RotateSigningSecretPayload_destination(ctx context.Context, field graphql.CollectedField, obj *model.RotateSigningSecretPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RotateSigningSecretPayload_destination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Destination, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+			return ec.marshalODestination2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestination(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RotateSigningSecretPayload_destination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RotateSigningSecretPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RotateSigningSecretPayload_signingSecret(ctx context.Context, field graphql.CollectedField, obj *model.RotateSigningSecretPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RotateSigningSecretPayload_signingSecret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SigningSecret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RotateSigningSecretPayload_signingSecret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RotateSigningSecretPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _RotateSigningSecretPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.RotateSigningSecretPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RotateSigningSecretPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RotateSigningSecretPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RotateSigningSecretPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SendTestEventPayload_delivery(ctx context.Context, field graphql.CollectedField, obj *model.SendTestEventPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SendTestEventPayload_delivery(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Delivery, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Delivery) graphql.Marshaler {
+			return ec.marshalODelivery2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDelivery(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SendTestEventPayload_delivery(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SendTestEventPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Delivery(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SendTestEventPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.SendTestEventPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SendTestEventPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SendTestEventPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SendTestEventPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SigningKey_version(ctx context.Context, field graphql.CollectedField, obj *model.SigningKey) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SigningKey_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SigningKey_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SigningKey", field, false, false, "Int")
+}
+
+func (ec *executionContext) _SigningKey_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.SigningKey) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SigningKey_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SigningKey_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SigningKey", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _SigningKey_endsAt(ctx context.Context, field graphql.CollectedField, obj *model.SigningKey) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SigningKey_endsAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndsAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SigningKey_endsAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SigningKey", field, false, false, "DateTime")
+}
+
 func (ec *executionContext) _Subscription_deliveryOutcomes(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
 	return graphql.ResolveFieldStream(
 		ctx,
@@ -10643,6 +19360,225 @@ func (ec *executionContext) fieldContext_Subscription_deliveryOutcomes(ctx conte
 	if fc.Args, err = ec.field_Subscription_deliveryOutcomes_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_deadLetterAdded(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_deadLetterAdded(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().DeadLetterAdded(ctx, fc.Args["filter"].(*model.DeadLetterFilter), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.DeliveryOutcomeItem) graphql.Marshaler {
+			return ec.marshalNDeliveryOutcomeItem2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeliveryOutcomeItem(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_deadLetterAdded(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("field of type DeliveryOutcomeItem does not have child fields")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_deadLetterAdded_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_circuitBreakerChanged(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_circuitBreakerChanged(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().CircuitBreakerChanged(ctx, fc.Args["filter"].(*model.CircuitBreakerFilter), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.CircuitBreakerItem) graphql.Marshaler {
+			return ec.marshalNCircuitBreakerItem2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerItem(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_circuitBreakerChanged(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("field of type CircuitBreakerItem does not have child fields")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_circuitBreakerChanged_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_failureSpanChanged(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_failureSpanChanged(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().FailureSpanChanged(ctx, fc.Args["filter"].(*model.FailureSpanFilter), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.FailureSpanItem) graphql.Marshaler {
+			return ec.marshalNFailureSpanItem2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanItem(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_failureSpanChanged(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("field of type FailureSpanItem does not have child fields")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_failureSpanChanged_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateEventSubscriptionPayload_eventSubscription(ctx context.Context, field graphql.CollectedField, obj *model.UpdateEventSubscriptionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateEventSubscriptionPayload_eventSubscription(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EventSubscription, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.EventSubscription) graphql.Marshaler {
+			return ec.marshalOEventSubscription2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventSubscription(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateEventSubscriptionPayload_eventSubscription(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateEventSubscriptionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_EventSubscription(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateEventSubscriptionPayload_signingSecret(ctx context.Context, field graphql.CollectedField, obj *model.UpdateEventSubscriptionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateEventSubscriptionPayload_signingSecret(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SigningSecret, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateEventSubscriptionPayload_signingSecret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("UpdateEventSubscriptionPayload", field, false, false, "String")
+}
+
+func (ec *executionContext) _UpdateEventSubscriptionPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.UpdateEventSubscriptionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateEventSubscriptionPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateEventSubscriptionPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateEventSubscriptionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
 	}
 	return fc, nil
 }
@@ -10716,6 +19652,153 @@ func (ec *executionContext) fieldContext_UserError_path(_ context.Context, field
 	return graphql.NewScalarFieldContext("UserError", field, false, false, "String")
 }
 
+func (ec *executionContext) _VerificationProbe_status(ctx context.Context, field graphql.CollectedField, obj *model.VerificationProbe) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VerificationProbe_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int32) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint32(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VerificationProbe_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VerificationProbe", field, false, false, "Int")
+}
+
+func (ec *executionContext) _VerificationProbe_errorClass(ctx context.Context, field graphql.CollectedField, obj *model.VerificationProbe) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VerificationProbe_errorClass(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorClass, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *hub.ErrorClass) graphql.Marshaler {
+			return ec.marshalOErrorClass2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐErrorClass(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VerificationProbe_errorClass(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VerificationProbe", field, false, false, "ErrorClass")
+}
+
+func (ec *executionContext) _VerificationProbe_errorPhase(ctx context.Context, field graphql.CollectedField, obj *model.VerificationProbe) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VerificationProbe_errorPhase(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorPhase, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *hub.Phase) graphql.Marshaler {
+			return ec.marshalOAttemptPhase2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐPhase(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VerificationProbe_errorPhase(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VerificationProbe", field, false, false, "AttemptPhase")
+}
+
+func (ec *executionContext) _VerificationProbe_errorDetail(ctx context.Context, field graphql.CollectedField, obj *model.VerificationProbe) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VerificationProbe_errorDetail(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorDetail, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VerificationProbe_errorDetail(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VerificationProbe", field, false, false, "String")
+}
+
+func (ec *executionContext) _VerificationProbe_timings(ctx context.Context, field graphql.CollectedField, obj *model.VerificationProbe) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VerificationProbe_timings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Timings, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AttemptTimings) graphql.Marshaler {
+			return ec.marshalNAttemptTimings2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAttemptTimings(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_VerificationProbe_timings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "VerificationProbe",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AttemptTimings(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _VerificationProbe_responseBody(ctx context.Context, field graphql.CollectedField, obj *model.VerificationProbe) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VerificationProbe_responseBody(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ResponseBody, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VerificationProbe_responseBody(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("VerificationProbe", field, false, false, "String")
+}
+
 func (ec *executionContext) _VerifyEventSubscriptionPayload_eventSubscription(ctx context.Context, field graphql.CollectedField, obj *model.VerifyEventSubscriptionPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -10743,6 +19826,38 @@ func (ec *executionContext) fieldContext_VerifyEventSubscriptionPayload_eventSub
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_EventSubscription(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _VerifyEventSubscriptionPayload_probe(ctx context.Context, field graphql.CollectedField, obj *model.VerifyEventSubscriptionPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_VerifyEventSubscriptionPayload_probe(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Probe, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.VerificationProbe) graphql.Marshaler {
+			return ec.marshalOVerificationProbe2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐVerificationProbe(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_VerifyEventSubscriptionPayload_probe(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "VerifyEventSubscriptionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_VerificationProbe(ctx, field)
 		},
 	}
 	return fc, nil
@@ -11968,6 +21083,402 @@ func (ec *executionContext) fieldContext___Type_isOneOf(_ context.Context, field
 
 // region    **************************** input.gotpl *****************************
 
+func (ec *executionContext) unmarshalInputApiTokenFilter(ctx context.Context, obj any) (model.APITokenFilter, error) {
+	var it model.APITokenFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalApiTokenFilter unmarshals raw into the ApiTokenFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalApiTokenFilter(ctx context.Context, raw any) (model.APITokenFilter, error) {
+	var out model.APITokenFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ApiTokenFilter", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputAuditLogFilter(ctx context.Context, obj any) (model.AuditLogFilter, error) {
+	var it model.AuditLogFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "actorId", "action", "object", "after", "before"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "actorId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("actorId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ActorID = data
+		case "action":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("action"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Action = data
+		case "object":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("object"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Object = data
+		case "after":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("after"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.After = data
+		case "before":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("before"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Before = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalAuditLogFilter unmarshals raw into the AuditLogFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalAuditLogFilter(ctx context.Context, raw any) (model.AuditLogFilter, error) {
+	var out model.AuditLogFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "AuditLogFilter", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputBasicCredentialInput(ctx context.Context, obj any) (model.BasicCredentialInput, error) {
+	var it model.BasicCredentialInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"username", "password"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "username":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("username"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Username = data
+		case "password":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("password"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Password = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalBasicCredentialInput unmarshals raw into the BasicCredentialInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalBasicCredentialInput(ctx context.Context, raw any) (model.BasicCredentialInput, error) {
+	var out model.BasicCredentialInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "BasicCredentialInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputBearerCredentialInput(ctx context.Context, obj any) (model.BearerCredentialInput, error) {
+	var it model.BearerCredentialInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"token"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "token":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("token"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Token = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalBearerCredentialInput unmarshals raw into the BearerCredentialInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalBearerCredentialInput(ctx context.Context, raw any) (model.BearerCredentialInput, error) {
+	var out model.BearerCredentialInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "BearerCredentialInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputCircuitBreakerFilter(ctx context.Context, obj any) (model.CircuitBreakerFilter, error) {
+	var it model.CircuitBreakerFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "destinationId", "phase"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "destinationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("destinationId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DestinationID = data
+		case "phase":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("phase"))
+			data, err := ec.unmarshalOCircuitPhase2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐPhaseᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Phase = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCircuitBreakerFilter unmarshals raw into the CircuitBreakerFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCircuitBreakerFilter(ctx context.Context, raw any) (model.CircuitBreakerFilter, error) {
+	var out model.CircuitBreakerFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CircuitBreakerFilter", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputClientCertificateInput(ctx context.Context, obj any) (model.ClientCertificateInput, error) {
+	var it model.ClientCertificateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"chain", "privateKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "chain":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("chain"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Chain = data
+		case "privateKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("privateKey"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.PrivateKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalClientCertificateInput unmarshals raw into the ClientCertificateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalClientCertificateInput(ctx context.Context, raw any) (model.ClientCertificateInput, error) {
+	var out model.ClientCertificateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ClientCertificateInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputCreateApiTokenInput(ctx context.Context, obj any) (model.CreateAPITokenInput, error) {
+	var it model.CreateAPITokenInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["scope"]; !present {
+		asMap["scope"] = "TENANT"
+	}
+
+	fieldsInOrder := [...]string{"name", "role", "scope", "tenantId", "expiresIn", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "role":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("role"))
+			data, err := ec.unmarshalNRole2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐRole(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Role = data
+		case "scope":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("scope"))
+			data, err := ec.unmarshalNScope2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐScope(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Scope = data
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "expiresIn":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresIn"))
+			data, err := ec.unmarshalODuration2ᚖtimeᚐDuration(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpiresIn = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCreateApiTokenInput unmarshals raw into the CreateApiTokenInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCreateApiTokenInput(ctx context.Context, raw any) (model.CreateAPITokenInput, error) {
+	var out model.CreateAPITokenInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CreateApiTokenInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCreateEventSubscriptionInput(ctx context.Context, obj any) (model.CreateEventSubscriptionInput, error) {
 	var it model.CreateEventSubscriptionInput
 	if obj == nil {
@@ -11985,8 +21496,14 @@ func (ec *executionContext) unmarshalInputCreateEventSubscriptionInput(ctx conte
 	if _, present := asMap["timeout"]; !present {
 		asMap["timeout"] = "PT15S"
 	}
+	if _, present := asMap["headers"]; !present {
+		asMap["headers"] = []any{}
+	}
+	if _, present := asMap["disableOnGone"]; !present {
+		asMap["disableOnGone"] = false
+	}
 
-	fieldsInOrder := [...]string{"tenantId", "name", "description", "origin", "eventTypes", "schemaMajor", "destination", "retryPolicy", "timeout"}
+	fieldsInOrder := [...]string{"tenantId", "name", "description", "origin", "eventTypes", "schemaMajor", "destination", "retryPolicy", "timeout", "headers", "disableOnGone", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -12056,6 +21573,27 @@ func (ec *executionContext) unmarshalInputCreateEventSubscriptionInput(ctx conte
 				return it, err
 			}
 			it.Timeout = data
+		case "headers":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("headers"))
+			data, err := ec.unmarshalNHttpHeaderInput2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHTTPHeaderInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Headers = data
+		case "disableOnGone":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("disableOnGone"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DisableOnGone = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -12073,6 +21611,62 @@ func UnmarshalCreateEventSubscriptionInput(ctx context.Context, raw any) (model.
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputCredentialInput(ctx context.Context, obj any) (model.CredentialInput, error) {
+	var it model.CredentialInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"bearer", "basic", "header"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "bearer":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bearer"))
+			data, err := ec.unmarshalOBearerCredentialInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐBearerCredentialInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Bearer = data
+		case "basic":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("basic"))
+			data, err := ec.unmarshalOBasicCredentialInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐBasicCredentialInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Basic = data
+		case "header":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("header"))
+			data, err := ec.unmarshalOHeaderCredentialInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHeaderCredentialInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Header = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCredentialInput unmarshals raw into the CredentialInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCredentialInput(ctx context.Context, raw any) (model.CredentialInput, error) {
+	var out model.CredentialInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CredentialInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDeadLetterFilter(ctx context.Context, obj any) (model.DeadLetterFilter, error) {
 	var it model.DeadLetterFilter
 	if obj == nil {
@@ -12084,7 +21678,7 @@ func (ec *executionContext) unmarshalInputDeadLetterFilter(ctx context.Context, 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"tenantId", "eventSubscriptionId", "destinationId", "eventType", "reason", "endedAfter", "endedBefore"}
+	fieldsInOrder := [...]string{"tenantId", "eventSubscriptionId", "destinationId", "eventType", "reason", "fingerprint", "endedAfter", "endedBefore"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -12126,6 +21720,13 @@ func (ec *executionContext) unmarshalInputDeadLetterFilter(ctx context.Context, 
 				return it, err
 			}
 			it.Reason = data
+		case "fingerprint":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("fingerprint"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Fingerprint = data
 		case "endedAfter":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("endedAfter"))
 			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
@@ -12157,6 +21758,55 @@ func UnmarshalDeadLetterFilter(ctx context.Context, raw any) (model.DeadLetterFi
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputDeleteEventSubscriptionInput(ctx context.Context, obj any) (model.DeleteEventSubscriptionInput, error) {
+	var it model.DeleteEventSubscriptionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDeleteEventSubscriptionInput unmarshals raw into the DeleteEventSubscriptionInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDeleteEventSubscriptionInput(ctx context.Context, raw any) (model.DeleteEventSubscriptionInput, error) {
+	var out model.DeleteEventSubscriptionInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DeleteEventSubscriptionInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDeliveryFilter(ctx context.Context, obj any) (model.DeliveryFilter, error) {
 	var it model.DeliveryFilter
 	if obj == nil {
@@ -12168,7 +21818,7 @@ func (ec *executionContext) unmarshalInputDeliveryFilter(ctx context.Context, ob
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"state", "eventSubscriptionId", "eventId", "tenantId"}
+	fieldsInOrder := [...]string{"state", "eventSubscriptionId", "destinationId", "eventId", "tenantId"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -12189,6 +21839,13 @@ func (ec *executionContext) unmarshalInputDeliveryFilter(ctx context.Context, ob
 				return it, err
 			}
 			it.EventSubscriptionID = data
+		case "destinationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("destinationId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DestinationID = data
 		case "eventId":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("eventId"))
 			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
@@ -12220,6 +21877,62 @@ func UnmarshalDeliveryFilter(ctx context.Context, raw any) (model.DeliveryFilter
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputDestinationFilter(ctx context.Context, obj any) (model.DestinationFilter, error) {
+	var it model.DestinationFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "kind", "url"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "kind":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
+			data, err := ec.unmarshalOSinkKind2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐSinkKind(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Kind = data
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalOURL2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDestinationFilter unmarshals raw into the DestinationFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDestinationFilter(ctx context.Context, raw any) (model.DestinationFilter, error) {
+	var out model.DestinationFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DestinationFilter", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDestinationInput(ctx context.Context, obj any) (model.DestinationInput, error) {
 	var it model.DestinationInput
 	if obj == nil {
@@ -12235,7 +21948,7 @@ func (ec *executionContext) unmarshalInputDestinationInput(ctx context.Context, 
 		asMap["kind"] = "WEBHOOK"
 	}
 
-	fieldsInOrder := [...]string{"kind", "url"}
+	fieldsInOrder := [...]string{"kind", "url", "rateLimit", "maxInFlight", "failurePolicy", "credential", "clientCertificate", "signingSecret"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -12256,6 +21969,48 @@ func (ec *executionContext) unmarshalInputDestinationInput(ctx context.Context, 
 				return it, err
 			}
 			it.URL = data
+		case "rateLimit":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("rateLimit"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RateLimit = data
+		case "maxInFlight":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxInFlight"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxInFlight = data
+		case "failurePolicy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("failurePolicy"))
+			data, err := ec.unmarshalOFailurePolicyInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailurePolicyInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FailurePolicy = data
+		case "credential":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("credential"))
+			data, err := ec.unmarshalOCredentialInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCredentialInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Credential = data
+		case "clientCertificate":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientCertificate"))
+			data, err := ec.unmarshalOClientCertificateInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐClientCertificateInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientCertificate = data
+		case "signingSecret":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("signingSecret"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SigningSecret = data
 		}
 	}
 	return it, nil
@@ -12270,6 +22025,143 @@ func (ec *executionContext) unmarshalInputDestinationInput(ctx context.Context, 
 func UnmarshalDestinationInput(ctx context.Context, raw any) (model.DestinationInput, error) {
 	var out model.DestinationInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "DestinationInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputDestinationUpdateInput(ctx context.Context, obj any) (model.DestinationUpdateInput, error) {
+	var it model.DestinationUpdateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"url", "rateLimit", "maxInFlight", "failurePolicy", "credential", "clientCertificate"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalOURL2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = graphql.OmittableOf(data)
+		case "rateLimit":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("rateLimit"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RateLimit = graphql.OmittableOf(data)
+		case "maxInFlight":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxInFlight"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxInFlight = graphql.OmittableOf(data)
+		case "failurePolicy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("failurePolicy"))
+			data, err := ec.unmarshalOFailurePolicyInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailurePolicyInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FailurePolicy = graphql.OmittableOf(data)
+		case "credential":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("credential"))
+			data, err := ec.unmarshalOCredentialInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCredentialInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Credential = graphql.OmittableOf(data)
+		case "clientCertificate":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("clientCertificate"))
+			data, err := ec.unmarshalOClientCertificateInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐClientCertificateInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClientCertificate = graphql.OmittableOf(data)
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDestinationUpdateInput unmarshals raw into the DestinationUpdateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDestinationUpdateInput(ctx context.Context, raw any) (model.DestinationUpdateInput, error) {
+	var out model.DestinationUpdateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DestinationUpdateInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputDisableEventSubscriptionInput(ctx context.Context, obj any) (model.DisableEventSubscriptionInput, error) {
+	var it model.DisableEventSubscriptionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["reason"]; !present {
+		asMap["reason"] = ""
+	}
+
+	fieldsInOrder := [...]string{"id", "reason", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDisableEventSubscriptionInput unmarshals raw into the DisableEventSubscriptionInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDisableEventSubscriptionInput(ctx context.Context, raw any) (model.DisableEventSubscriptionInput, error) {
+	var out model.DisableEventSubscriptionInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DisableEventSubscriptionInput", raw, &out)
 	return out, err
 }
 
@@ -12354,6 +22246,104 @@ func (ec *executionContext) unmarshalInputDlqObservationFilter(ctx context.Conte
 func UnmarshalDlqObservationFilter(ctx context.Context, raw any) (model.DlqObservationFilter, error) {
 	var out model.DlqObservationFilter
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "DlqObservationFilter", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputEnableDestinationInput(ctx context.Context, obj any) (model.EnableDestinationInput, error) {
+	var it model.EnableDestinationInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalEnableDestinationInput unmarshals raw into the EnableDestinationInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalEnableDestinationInput(ctx context.Context, raw any) (model.EnableDestinationInput, error) {
+	var out model.EnableDestinationInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "EnableDestinationInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputEnableEventSubscriptionInput(ctx context.Context, obj any) (model.EnableEventSubscriptionInput, error) {
+	var it model.EnableEventSubscriptionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalEnableEventSubscriptionInput unmarshals raw into the EnableEventSubscriptionInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalEnableEventSubscriptionInput(ctx context.Context, raw any) (model.EnableEventSubscriptionInput, error) {
+	var out model.EnableEventSubscriptionInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "EnableEventSubscriptionInput", raw, &out)
 	return out, err
 }
 
@@ -12507,6 +22497,293 @@ func UnmarshalExponentialInput(ctx context.Context, raw any) (model.ExponentialI
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputFailurePolicyInput(ctx context.Context, obj any) (model.FailurePolicyInput, error) {
+	var it model.FailurePolicyInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"failureSpan", "failureRate"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "failureSpan":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("failureSpan"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FailureSpan = data
+		case "failureRate":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("failureRate"))
+			data, err := ec.unmarshalOFailureRateInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureRateInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FailureRate = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalFailurePolicyInput unmarshals raw into the FailurePolicyInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalFailurePolicyInput(ctx context.Context, raw any) (model.FailurePolicyInput, error) {
+	var out model.FailurePolicyInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "FailurePolicyInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputFailureRateInput(ctx context.Context, obj any) (model.FailureRateInput, error) {
+	var it model.FailureRateInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"percent", "minAttempts", "disableAfter", "freezeAfter", "freezeAge", "freezeAtLatest", "tryEvery"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "percent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("percent"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Percent = data
+		case "minAttempts":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("minAttempts"))
+			data, err := ec.unmarshalOBigInt2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MinAttempts = data
+		case "disableAfter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("disableAfter"))
+			data, err := ec.unmarshalOBigInt2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DisableAfter = data
+		case "freezeAfter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("freezeAfter"))
+			data, err := ec.unmarshalOBigInt2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FreezeAfter = data
+		case "freezeAge":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("freezeAge"))
+			data, err := ec.unmarshalODuration2ᚖtimeᚐDuration(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FreezeAge = data
+		case "freezeAtLatest":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("freezeAtLatest"))
+			data, err := ec.unmarshalOBigInt2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FreezeAtLatest = data
+		case "tryEvery":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tryEvery"))
+			data, err := ec.unmarshalODuration2ᚖtimeᚐDuration(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TryEvery = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalFailureRateInput unmarshals raw into the FailureRateInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalFailureRateInput(ctx context.Context, raw any) (model.FailureRateInput, error) {
+	var out model.FailureRateInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "FailureRateInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputFailureSpanFilter(ctx context.Context, obj any) (model.FailureSpanFilter, error) {
+	var it model.FailureSpanFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "eventSubscriptionId", "destinationId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "eventSubscriptionId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("eventSubscriptionId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EventSubscriptionID = data
+		case "destinationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("destinationId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DestinationID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalFailureSpanFilter unmarshals raw into the FailureSpanFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalFailureSpanFilter(ctx context.Context, raw any) (model.FailureSpanFilter, error) {
+	var out model.FailureSpanFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "FailureSpanFilter", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputHeaderCredentialInput(ctx context.Context, obj any) (model.HeaderCredentialInput, error) {
+	var it model.HeaderCredentialInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"name", "value"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "value":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("value"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Value = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalHeaderCredentialInput unmarshals raw into the HeaderCredentialInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalHeaderCredentialInput(ctx context.Context, raw any) (model.HeaderCredentialInput, error) {
+	var out model.HeaderCredentialInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "HeaderCredentialInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputHttpHeaderInput(ctx context.Context, obj any) (model.HTTPHeaderInput, error) {
+	var it model.HTTPHeaderInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"name", "value"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "value":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("value"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Value = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalHttpHeaderInput unmarshals raw into the HttpHeaderInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalHttpHeaderInput(ctx context.Context, raw any) (model.HTTPHeaderInput, error) {
+	var out model.HTTPHeaderInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "HttpHeaderInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputQuarantinedRecordFilter(ctx context.Context, obj any) (model.QuarantinedRecordFilter, error) {
 	var it model.QuarantinedRecordFilter
 	if obj == nil {
@@ -12623,7 +22900,7 @@ func (ec *executionContext) unmarshalInputReadmitQuarantinedRecordsInput(ctx con
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"ids"}
+	fieldsInOrder := [...]string{"ids", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -12637,6 +22914,13 @@ func (ec *executionContext) unmarshalInputReadmitQuarantinedRecordsInput(ctx con
 				return it, err
 			}
 			it.Ids = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -12759,6 +23043,178 @@ func UnmarshalRetryPolicyInput(ctx context.Context, raw any) (model.RetryPolicyI
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputRevokeApiTokenInput(ctx context.Context, obj any) (model.RevokeAPITokenInput, error) {
+	var it model.RevokeAPITokenInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRevokeApiTokenInput unmarshals raw into the RevokeApiTokenInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRevokeApiTokenInput(ctx context.Context, raw any) (model.RevokeAPITokenInput, error) {
+	var out model.RevokeAPITokenInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RevokeApiTokenInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputRevokeSigningSecretInput(ctx context.Context, obj any) (model.RevokeSigningSecretInput, error) {
+	var it model.RevokeSigningSecretInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "version", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "version":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("version"))
+			data, err := ec.unmarshalNInt2int32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Version = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRevokeSigningSecretInput unmarshals raw into the RevokeSigningSecretInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRevokeSigningSecretInput(ctx context.Context, raw any) (model.RevokeSigningSecretInput, error) {
+	var out model.RevokeSigningSecretInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RevokeSigningSecretInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputRotateSigningSecretInput(ctx context.Context, obj any) (model.RotateSigningSecretInput, error) {
+	var it model.RotateSigningSecretInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["overlap"]; !present {
+		asMap["overlap"] = "PT24H"
+	}
+
+	fieldsInOrder := [...]string{"id", "overlap", "signingSecret", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "overlap":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("overlap"))
+			data, err := ec.unmarshalNDuration2timeᚐDuration(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Overlap = data
+		case "signingSecret":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("signingSecret"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SigningSecret = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalRotateSigningSecretInput unmarshals raw into the RotateSigningSecretInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalRotateSigningSecretInput(ctx context.Context, raw any) (model.RotateSigningSecretInput, error) {
+	var out model.RotateSigningSecretInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "RotateSigningSecretInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputScheduleInput(ctx context.Context, obj any) (model.ScheduleInput, error) {
 	var it model.ScheduleInput
 	if obj == nil {
@@ -12801,8 +23257,8 @@ func UnmarshalScheduleInput(ctx context.Context, raw any) (model.ScheduleInput, 
 	return out, err
 }
 
-func (ec *executionContext) unmarshalInputVerifyEventSubscriptionInput(ctx context.Context, obj any) (model.VerifyEventSubscriptionInput, error) {
-	var it model.VerifyEventSubscriptionInput
+func (ec *executionContext) unmarshalInputSendTestEventInput(ctx context.Context, obj any) (model.SendTestEventInput, error) {
+	var it model.SendTestEventInput
 	if obj == nil {
 		return it, nil
 	}
@@ -12812,7 +23268,7 @@ func (ec *executionContext) unmarshalInputVerifyEventSubscriptionInput(ctx conte
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id"}
+	fieldsInOrder := [...]string{"id", "eventType", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -12826,6 +23282,195 @@ func (ec *executionContext) unmarshalInputVerifyEventSubscriptionInput(ctx conte
 				return it, err
 			}
 			it.ID = data
+		case "eventType":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("eventType"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EventType = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalSendTestEventInput unmarshals raw into the SendTestEventInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalSendTestEventInput(ctx context.Context, raw any) (model.SendTestEventInput, error) {
+	var out model.SendTestEventInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "SendTestEventInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputUpdateEventSubscriptionInput(ctx context.Context, obj any) (model.UpdateEventSubscriptionInput, error) {
+	var it model.UpdateEventSubscriptionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "version", "name", "description", "origin", "eventTypes", "schemaMajor", "destination", "retryPolicy", "timeout", "headers", "disableOnGone", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "version":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("version"))
+			data, err := ec.unmarshalNInt2int32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Version = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = graphql.OmittableOf(data)
+		case "description":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("description"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Description = graphql.OmittableOf(data)
+		case "origin":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("origin"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Origin = graphql.OmittableOf(data)
+		case "eventTypes":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("eventTypes"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EventTypes = graphql.OmittableOf(data)
+		case "schemaMajor":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("schemaMajor"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SchemaMajor = graphql.OmittableOf(data)
+		case "destination":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("destination"))
+			data, err := ec.unmarshalODestinationUpdateInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationUpdateInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Destination = graphql.OmittableOf(data)
+		case "retryPolicy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("retryPolicy"))
+			data, err := ec.unmarshalORetryPolicyInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRetryPolicyInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RetryPolicy = graphql.OmittableOf(data)
+		case "timeout":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("timeout"))
+			data, err := ec.unmarshalODuration2ᚖtimeᚐDuration(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Timeout = graphql.OmittableOf(data)
+		case "headers":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("headers"))
+			data, err := ec.unmarshalOHttpHeaderInput2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHTTPHeaderInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Headers = graphql.OmittableOf(data)
+		case "disableOnGone":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("disableOnGone"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DisableOnGone = graphql.OmittableOf(data)
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalUpdateEventSubscriptionInput unmarshals raw into the UpdateEventSubscriptionInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalUpdateEventSubscriptionInput(ctx context.Context, raw any) (model.UpdateEventSubscriptionInput, error) {
+	var out model.UpdateEventSubscriptionInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "UpdateEventSubscriptionInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputVerifyEventSubscriptionInput(ctx context.Context, obj any) (model.VerifyEventSubscriptionInput, error) {
+	var it model.VerifyEventSubscriptionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -12846,6 +23491,33 @@ func UnmarshalVerifyEventSubscriptionInput(ctx context.Context, raw any) (model.
 // endregion **************************** input.gotpl *****************************
 
 // region    ************************** interface.gotpl ***************************
+
+func (ec *executionContext) _CircuitBreakerItem(ctx context.Context, sel ast.SelectionSet, obj model.CircuitBreakerItem) graphql.Marshaler {
+	switch obj := (obj).(type) {
+	case nil:
+		return graphql.Null
+	case model.LiveGap:
+		return ec._LiveGap(ctx, sel, &obj)
+	case *model.LiveGap:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._LiveGap(ctx, sel, obj)
+	case model.CircuitBreakerChange:
+		return ec._CircuitBreakerChange(ctx, sel, &obj)
+	case *model.CircuitBreakerChange:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._CircuitBreakerChange(ctx, sel, obj)
+	default:
+		if typedObj, ok := obj.(graphql.Marshaler); ok {
+			return typedObj
+		} else {
+			panic(fmt.Errorf("unexpected type %T; non-generated variants of CircuitBreakerItem must implement graphql.Marshaler", obj))
+		}
+	}
+}
 
 func (ec *executionContext) _DeliveryOutcomeItem(ctx context.Context, sel ast.SelectionSet, obj model.DeliveryOutcomeItem) graphql.Marshaler {
 	switch obj := (obj).(type) {
@@ -12870,6 +23542,33 @@ func (ec *executionContext) _DeliveryOutcomeItem(ctx context.Context, sel ast.Se
 			return typedObj
 		} else {
 			panic(fmt.Errorf("unexpected type %T; non-generated variants of DeliveryOutcomeItem must implement graphql.Marshaler", obj))
+		}
+	}
+}
+
+func (ec *executionContext) _FailureSpanItem(ctx context.Context, sel ast.SelectionSet, obj model.FailureSpanItem) graphql.Marshaler {
+	switch obj := (obj).(type) {
+	case nil:
+		return graphql.Null
+	case model.LiveGap:
+		return ec._LiveGap(ctx, sel, &obj)
+	case *model.LiveGap:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._LiveGap(ctx, sel, obj)
+	case model.FailureSpanChange:
+		return ec._FailureSpanChange(ctx, sel, &obj)
+	case *model.FailureSpanChange:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._FailureSpanChange(ctx, sel, obj)
+	default:
+		if typedObj, ok := obj.(graphql.Marshaler); ok {
+			return typedObj
+		} else {
+			panic(fmt.Errorf("unexpected type %T; non-generated variants of FailureSpanItem must implement graphql.Marshaler", obj))
 		}
 	}
 }
@@ -12920,6 +23619,20 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Delivery(ctx, sel, obj)
+	case model.AuditLogEntry:
+		return ec._AuditLogEntry(ctx, sel, &obj)
+	case *model.AuditLogEntry:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._AuditLogEntry(ctx, sel, obj)
+	case model.APIToken:
+		return ec._ApiToken(ctx, sel, &obj)
+	case *model.APIToken:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ApiToken(ctx, sel, obj)
 	default:
 		if typedObj, ok := obj.(graphql.Marshaler); ok {
 			return typedObj
@@ -12932,6 +23645,155 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 // endregion ************************** interface.gotpl ***************************
 
 // region    **************************** object.gotpl ****************************
+
+var apiTokenImplementors = []string{"ApiToken", "Node"}
+
+func (ec *executionContext) _ApiToken(ctx context.Context, sel ast.SelectionSet, obj *model.APIToken) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, apiTokenImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ApiToken")
+		case "id":
+			out.Values[i] = ec._ApiToken_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._ApiToken_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "role":
+			out.Values[i] = ec._ApiToken_role(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "scope":
+			out.Values[i] = ec._ApiToken_scope(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tenantId":
+			out.Values[i] = ec._ApiToken_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._ApiToken_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._ApiToken_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "revokedAt":
+			out.Values[i] = ec._ApiToken_revokedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var apiTokenConnectionImplementors = []string{"ApiTokenConnection"}
+
+func (ec *executionContext) _ApiTokenConnection(ctx context.Context, sel ast.SelectionSet, obj *model.APITokenConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, apiTokenConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ApiTokenConnection")
+		case "edges":
+			out.Values[i] = ec._ApiTokenConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._ApiTokenConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ApiTokenConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var apiTokenEdgeImplementors = []string{"ApiTokenEdge"}
+
+func (ec *executionContext) _ApiTokenEdge(ctx context.Context, sel ast.SelectionSet, obj *model.APITokenEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, apiTokenEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ApiTokenEdge")
+		case "cursor":
+			out.Values[i] = ec._ApiTokenEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ApiTokenEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
 
 var attemptImplementors = []string{"Attempt"}
 
@@ -13143,6 +24005,520 @@ func (ec *executionContext) _AttemptTimings(ctx context.Context, sel ast.Selecti
 	return out
 }
 
+var auditLogConnectionImplementors = []string{"AuditLogConnection"}
+
+func (ec *executionContext) _AuditLogConnection(ctx context.Context, sel ast.SelectionSet, obj *model.AuditLogConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, auditLogConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AuditLogConnection")
+		case "edges":
+			out.Values[i] = ec._AuditLogConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._AuditLogConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._AuditLogConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var auditLogEdgeImplementors = []string{"AuditLogEdge"}
+
+func (ec *executionContext) _AuditLogEdge(ctx context.Context, sel ast.SelectionSet, obj *model.AuditLogEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, auditLogEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AuditLogEdge")
+		case "cursor":
+			out.Values[i] = ec._AuditLogEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._AuditLogEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var auditLogEntryImplementors = []string{"AuditLogEntry", "Node"}
+
+func (ec *executionContext) _AuditLogEntry(ctx context.Context, sel ast.SelectionSet, obj *model.AuditLogEntry) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, auditLogEntryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AuditLogEntry")
+		case "id":
+			out.Values[i] = ec._AuditLogEntry_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._AuditLogEntry_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tenantId":
+			out.Values[i] = ec._AuditLogEntry_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "actorId":
+			out.Values[i] = ec._AuditLogEntry_actorId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "actorName":
+			out.Values[i] = ec._AuditLogEntry_actorName(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "action":
+			out.Values[i] = ec._AuditLogEntry_action(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "object":
+			out.Values[i] = ec._AuditLogEntry_object(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "before":
+			out.Values[i] = ec._AuditLogEntry_before(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "after":
+			out.Values[i] = ec._AuditLogEntry_after(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var circuitBreakerImplementors = []string{"CircuitBreaker"}
+
+func (ec *executionContext) _CircuitBreaker(ctx context.Context, sel ast.SelectionSet, obj *model.CircuitBreaker) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, circuitBreakerImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CircuitBreaker")
+		case "destination":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._CircuitBreaker_destination(ctx, field, obj)
+				})
+		case "destinationId":
+			out.Values[i] = ec._CircuitBreaker_destinationId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tenantId":
+			out.Values[i] = ec._CircuitBreaker_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "phase":
+			out.Values[i] = ec._CircuitBreaker_phase(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "openedAt":
+			out.Values[i] = ec._CircuitBreaker_openedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "cause":
+			out.Values[i] = ec._CircuitBreaker_cause(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "failuresInRow":
+			out.Values[i] = ec._CircuitBreaker_failuresInRow(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "recentAttempts":
+			out.Values[i] = ec._CircuitBreaker_recentAttempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "recentFailures":
+			out.Values[i] = ec._CircuitBreaker_recentFailures(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nextProbeAt":
+			out.Values[i] = ec._CircuitBreaker_nextProbeAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "probeSince":
+			out.Values[i] = ec._CircuitBreaker_probeSince(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "closedAt":
+			out.Values[i] = ec._CircuitBreaker_closedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "rampLimit":
+			out.Values[i] = ec._CircuitBreaker_rampLimit(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "explanation":
+			out.Values[i] = ec._CircuitBreaker_explanation(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var circuitBreakerChangeImplementors = []string{"CircuitBreakerChange", "CircuitBreakerItem"}
+
+func (ec *executionContext) _CircuitBreakerChange(ctx context.Context, sel ast.SelectionSet, obj *model.CircuitBreakerChange) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, circuitBreakerChangeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CircuitBreakerChange")
+		case "cursor":
+			out.Values[i] = ec._CircuitBreakerChange_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "kind":
+			out.Values[i] = ec._CircuitBreakerChange_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._CircuitBreakerChange_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tenantId":
+			out.Values[i] = ec._CircuitBreakerChange_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "destination":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._CircuitBreakerChange_destination(ctx, field, obj)
+				})
+		case "destinationId":
+			out.Values[i] = ec._CircuitBreakerChange_destinationId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "phase":
+			out.Values[i] = ec._CircuitBreakerChange_phase(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "failuresInRow":
+			out.Values[i] = ec._CircuitBreakerChange_failuresInRow(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "openedAt":
+			out.Values[i] = ec._CircuitBreakerChange_openedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "nextProbeAt":
+			out.Values[i] = ec._CircuitBreakerChange_nextProbeAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._CircuitBreakerChange_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var circuitBreakerConnectionImplementors = []string{"CircuitBreakerConnection"}
+
+func (ec *executionContext) _CircuitBreakerConnection(ctx context.Context, sel ast.SelectionSet, obj *model.CircuitBreakerConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, circuitBreakerConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CircuitBreakerConnection")
+		case "edges":
+			out.Values[i] = ec._CircuitBreakerConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._CircuitBreakerConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._CircuitBreakerConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "liveCursor":
+			out.Values[i] = ec._CircuitBreakerConnection_liveCursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var circuitBreakerEdgeImplementors = []string{"CircuitBreakerEdge"}
+
+func (ec *executionContext) _CircuitBreakerEdge(ctx context.Context, sel ast.SelectionSet, obj *model.CircuitBreakerEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, circuitBreakerEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CircuitBreakerEdge")
+		case "cursor":
+			out.Values[i] = ec._CircuitBreakerEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._CircuitBreakerEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var clientCertificateImplementors = []string{"ClientCertificate"}
+
+func (ec *executionContext) _ClientCertificate(ctx context.Context, sel ast.SelectionSet, obj *model.ClientCertificate) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, clientCertificateImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ClientCertificate")
+		case "subject":
+			out.Values[i] = ec._ClientCertificate_subject(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "notAfter":
+			out.Values[i] = ec._ClientCertificate_notAfter(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._ClientCertificate_version(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._ClientCertificate_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var createApiTokenPayloadImplementors = []string{"CreateApiTokenPayload"}
+
+func (ec *executionContext) _CreateApiTokenPayload(ctx context.Context, sel ast.SelectionSet, obj *model.CreateAPITokenPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, createApiTokenPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CreateApiTokenPayload")
+		case "apiToken":
+			out.Values[i] = ec._CreateApiTokenPayload_apiToken(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "token":
+			out.Values[i] = ec._CreateApiTokenPayload_token(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._CreateApiTokenPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var createEventSubscriptionPayloadImplementors = []string{"CreateEventSubscriptionPayload"}
 
 func (ec *executionContext) _CreateEventSubscriptionPayload(ctx context.Context, sel ast.SelectionSet, obj *model.CreateEventSubscriptionPayload) graphql.Marshaler {
@@ -13166,6 +24542,44 @@ func (ec *executionContext) _CreateEventSubscriptionPayload(ctx context.Context,
 			}
 		case "userErrors":
 			out.Values[i] = ec._CreateEventSubscriptionPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var deleteEventSubscriptionPayloadImplementors = []string{"DeleteEventSubscriptionPayload"}
+
+func (ec *executionContext) _DeleteEventSubscriptionPayload(ctx context.Context, sel ast.SelectionSet, obj *model.DeleteEventSubscriptionPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deleteEventSubscriptionPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeleteEventSubscriptionPayload")
+		case "eventSubscription":
+			out.Values[i] = ec._DeleteEventSubscriptionPayload_eventSubscription(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._DeleteEventSubscriptionPayload_userErrors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -13251,6 +24665,11 @@ func (ec *executionContext) _Delivery(ctx context.Context, sel ast.SelectionSet,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Delivery_lastError(ctx, field, obj)
 				})
+		case "fingerprint":
+			out.Values[i] = ec._Delivery_fingerprint(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "attempts":
 			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
 				true, true,
@@ -13413,6 +24832,11 @@ func (ec *executionContext) _DeliveryOutcome(ctx context.Context, sel ast.Select
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "destinationId":
+			out.Values[i] = ec._DeliveryOutcome_destinationId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "tenantId":
 			out.Values[i] = ec._DeliveryOutcome_tenantId(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -13430,6 +24854,11 @@ func (ec *executionContext) _DeliveryOutcome(ctx context.Context, sel ast.Select
 			}
 		case "attemptNumber":
 			out.Values[i] = ec._DeliveryOutcome_attemptNumber(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "attemptCount":
+			out.Values[i] = ec._DeliveryOutcome_attemptCount(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -13450,6 +24879,11 @@ func (ec *executionContext) _DeliveryOutcome(ctx context.Context, sel ast.Select
 			}
 		case "deadReason":
 			out.Values[i] = ec._DeliveryOutcome_deadReason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "fingerprint":
+			out.Values[i] = ec._DeliveryOutcome_fingerprint(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -13494,16 +24928,316 @@ func (ec *executionContext) _Destination(ctx context.Context, sel ast.SelectionS
 		case "id":
 			out.Values[i] = ec._Destination_id(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tenantId":
+			out.Values[i] = ec._Destination_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "kind":
 			out.Values[i] = ec._Destination_kind(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "url":
 			out.Values[i] = ec._Destination_url(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "createdAt":
+			out.Values[i] = ec._Destination_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "rateLimit":
+			out.Values[i] = ec._Destination_rateLimit(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "maxInFlight":
+			out.Values[i] = ec._Destination_maxInFlight(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "failurePolicy":
+			out.Values[i] = ec._Destination_failurePolicy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "credential":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Destination_credential(ctx, field, obj)
+				})
+		case "clientCertificate":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Destination_clientCertificate(ctx, field, obj)
+				})
+		case "signingKeys":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Destination_signingKeys(ctx, field, obj)
+				})
+		case "circuitBreaker":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Destination_circuitBreaker(ctx, field, obj)
+				})
+		case "health":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Destination_health(ctx, field, obj)
+				})
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var destinationConnectionImplementors = []string{"DestinationConnection"}
+
+func (ec *executionContext) _DestinationConnection(ctx context.Context, sel ast.SelectionSet, obj *model.DestinationConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, destinationConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DestinationConnection")
+		case "edges":
+			out.Values[i] = ec._DestinationConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._DestinationConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._DestinationConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var destinationCredentialImplementors = []string{"DestinationCredential"}
+
+func (ec *executionContext) _DestinationCredential(ctx context.Context, sel ast.SelectionSet, obj *model.DestinationCredential) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, destinationCredentialImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DestinationCredential")
+		case "kind":
+			out.Values[i] = ec._DestinationCredential_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._DestinationCredential_name(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._DestinationCredential_version(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._DestinationCredential_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var destinationEdgeImplementors = []string{"DestinationEdge"}
+
+func (ec *executionContext) _DestinationEdge(ctx context.Context, sel ast.SelectionSet, obj *model.DestinationEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, destinationEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DestinationEdge")
+		case "cursor":
+			out.Values[i] = ec._DestinationEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._DestinationEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var destinationHealthImplementors = []string{"DestinationHealth"}
+
+func (ec *executionContext) _DestinationHealth(ctx context.Context, sel ast.SelectionSet, obj *model.DestinationHealth) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, destinationHealthImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DestinationHealth")
+		case "policy":
+			out.Values[i] = ec._DestinationHealth_policy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._DestinationHealth_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "since":
+			out.Values[i] = ec._DestinationHealth_since(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "attempts":
+			out.Values[i] = ec._DestinationHealth_attempts(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failures":
+			out.Values[i] = ec._DestinationHealth_failures(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failuresInRow":
+			out.Values[i] = ec._DestinationHealth_failuresInRow(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "lastSuccessAt":
+			out.Values[i] = ec._DestinationHealth_lastSuccessAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "nextTryAt":
+			out.Values[i] = ec._DestinationHealth_nextTryAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "killSwitch":
+			out.Values[i] = ec._DestinationHealth_killSwitch(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "explanation":
+			out.Values[i] = ec._DestinationHealth_explanation(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var disableEventSubscriptionPayloadImplementors = []string{"DisableEventSubscriptionPayload"}
+
+func (ec *executionContext) _DisableEventSubscriptionPayload(ctx context.Context, sel ast.SelectionSet, obj *model.DisableEventSubscriptionPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, disableEventSubscriptionPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DisableEventSubscriptionPayload")
+		case "eventSubscription":
+			out.Values[i] = ec._DisableEventSubscriptionPayload_eventSubscription(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._DisableEventSubscriptionPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -13733,6 +25467,82 @@ func (ec *executionContext) _DlqObservationEdge(ctx context.Context, sel ast.Sel
 			}
 		case "node":
 			out.Values[i] = ec._DlqObservationEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var enableDestinationPayloadImplementors = []string{"EnableDestinationPayload"}
+
+func (ec *executionContext) _EnableDestinationPayload(ctx context.Context, sel ast.SelectionSet, obj *model.EnableDestinationPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, enableDestinationPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EnableDestinationPayload")
+		case "destination":
+			out.Values[i] = ec._EnableDestinationPayload_destination(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._EnableDestinationPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var enableEventSubscriptionPayloadImplementors = []string{"EnableEventSubscriptionPayload"}
+
+func (ec *executionContext) _EnableEventSubscriptionPayload(ctx context.Context, sel ast.SelectionSet, obj *model.EnableEventSubscriptionPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, enableEventSubscriptionPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EnableEventSubscriptionPayload")
+		case "eventSubscription":
+			out.Values[i] = ec._EnableEventSubscriptionPayload_eventSubscription(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._EnableEventSubscriptionPayload_userErrors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14110,6 +25920,33 @@ func (ec *executionContext) _EventSubscription(ctx context.Context, sel ast.Sele
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "headers":
+			out.Values[i] = ec._EventSubscription_headers(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "disableOnGone":
+			out.Values[i] = ec._EventSubscription_disableOnGone(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "deletedAt":
+			out.Values[i] = ec._EventSubscription_deletedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "failureSpan":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._EventSubscription_failureSpan(ctx, field, obj)
+				})
+		case "health":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._EventSubscription_health(ctx, field, obj)
+				})
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -14188,6 +26025,402 @@ func (ec *executionContext) _EventSubscriptionEdge(ctx context.Context, sel ast.
 			}
 		case "node":
 			out.Values[i] = ec._EventSubscriptionEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var eventSubscriptionHealthImplementors = []string{"EventSubscriptionHealth"}
+
+func (ec *executionContext) _EventSubscriptionHealth(ctx context.Context, sel ast.SelectionSet, obj *model.EventSubscriptionHealth) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, eventSubscriptionHealthImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("EventSubscriptionHealth")
+		case "policy":
+			out.Values[i] = ec._EventSubscriptionHealth_policy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "state":
+			out.Values[i] = ec._EventSubscriptionHealth_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failureSpan":
+			out.Values[i] = ec._EventSubscriptionHealth_failureSpan(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "killSwitch":
+			out.Values[i] = ec._EventSubscriptionHealth_killSwitch(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "explanation":
+			out.Values[i] = ec._EventSubscriptionHealth_explanation(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var failurePolicyImplementors = []string{"FailurePolicy"}
+
+func (ec *executionContext) _FailurePolicy(ctx context.Context, sel ast.SelectionSet, obj *model.FailurePolicy) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, failurePolicyImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FailurePolicy")
+		case "kind":
+			out.Values[i] = ec._FailurePolicy_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "percent":
+			out.Values[i] = ec._FailurePolicy_percent(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "minAttempts":
+			out.Values[i] = ec._FailurePolicy_minAttempts(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "disableAfter":
+			out.Values[i] = ec._FailurePolicy_disableAfter(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "freezeAfter":
+			out.Values[i] = ec._FailurePolicy_freezeAfter(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "freezeAge":
+			out.Values[i] = ec._FailurePolicy_freezeAge(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "freezeAtLatest":
+			out.Values[i] = ec._FailurePolicy_freezeAtLatest(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "tryEvery":
+			out.Values[i] = ec._FailurePolicy_tryEvery(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var failureSpanImplementors = []string{"FailureSpan"}
+
+func (ec *executionContext) _FailureSpan(ctx context.Context, sel ast.SelectionSet, obj *model.FailureSpan) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, failureSpanImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FailureSpan")
+		case "eventSubscription":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._FailureSpan_eventSubscription(ctx, field, obj)
+				})
+		case "eventSubscriptionId":
+			out.Values[i] = ec._FailureSpan_eventSubscriptionId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tenantId":
+			out.Values[i] = ec._FailureSpan_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "firstFailureAt":
+			out.Values[i] = ec._FailureSpan_firstFailureAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "lastFailureAt":
+			out.Values[i] = ec._FailureSpan_lastFailureAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "failureCount":
+			out.Values[i] = ec._FailureSpan_failureCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "sustained":
+			out.Values[i] = ec._FailureSpan_sustained(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "spread":
+			out.Values[i] = ec._FailureSpan_spread(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "wouldTripAt":
+			out.Values[i] = ec._FailureSpan_wouldTripAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "trippedAt":
+			out.Values[i] = ec._FailureSpan_trippedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "warnedPercent":
+			out.Values[i] = ec._FailureSpan_warnedPercent(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "explanation":
+			out.Values[i] = ec._FailureSpan_explanation(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var failureSpanChangeImplementors = []string{"FailureSpanChange", "FailureSpanItem"}
+
+func (ec *executionContext) _FailureSpanChange(ctx context.Context, sel ast.SelectionSet, obj *model.FailureSpanChange) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, failureSpanChangeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FailureSpanChange")
+		case "cursor":
+			out.Values[i] = ec._FailureSpanChange_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "kind":
+			out.Values[i] = ec._FailureSpanChange_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._FailureSpanChange_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tenantId":
+			out.Values[i] = ec._FailureSpanChange_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "eventSubscription":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._FailureSpanChange_eventSubscription(ctx, field, obj)
+				})
+		case "eventSubscriptionId":
+			out.Values[i] = ec._FailureSpanChange_eventSubscriptionId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "destination":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._FailureSpanChange_destination(ctx, field, obj)
+				})
+		case "destinationId":
+			out.Values[i] = ec._FailureSpanChange_destinationId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "firstFailureAt":
+			out.Values[i] = ec._FailureSpanChange_firstFailureAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "lastFailureAt":
+			out.Values[i] = ec._FailureSpanChange_lastFailureAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "failureCount":
+			out.Values[i] = ec._FailureSpanChange_failureCount(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "warnedPercent":
+			out.Values[i] = ec._FailureSpanChange_warnedPercent(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "wouldTripAt":
+			out.Values[i] = ec._FailureSpanChange_wouldTripAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._FailureSpanChange_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var failureSpanConnectionImplementors = []string{"FailureSpanConnection"}
+
+func (ec *executionContext) _FailureSpanConnection(ctx context.Context, sel ast.SelectionSet, obj *model.FailureSpanConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, failureSpanConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FailureSpanConnection")
+		case "edges":
+			out.Values[i] = ec._FailureSpanConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._FailureSpanConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._FailureSpanConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "liveCursor":
+			out.Values[i] = ec._FailureSpanConnection_liveCursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var failureSpanEdgeImplementors = []string{"FailureSpanEdge"}
+
+func (ec *executionContext) _FailureSpanEdge(ctx context.Context, sel ast.SelectionSet, obj *model.FailureSpanEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, failureSpanEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("FailureSpanEdge")
+		case "cursor":
+			out.Values[i] = ec._FailureSpanEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._FailureSpanEdge_node(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14289,7 +26522,7 @@ func (ec *executionContext) _KafkaPosition(ctx context.Context, sel ast.Selectio
 	return out
 }
 
-var liveGapImplementors = []string{"LiveGap", "DeliveryOutcomeItem"}
+var liveGapImplementors = []string{"LiveGap", "DeliveryOutcomeItem", "CircuitBreakerItem", "FailureSpanItem"}
 
 func (ec *executionContext) _LiveGap(ctx context.Context, sel ast.SelectionSet, obj *model.LiveGap) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, liveGapImplementors)
@@ -14477,9 +26710,65 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "updateEventSubscription":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateEventSubscription(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deleteEventSubscription":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_deleteEventSubscription(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "enableEventSubscription":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_enableEventSubscription(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "disableEventSubscription":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_disableEventSubscription(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "verifyEventSubscription":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_verifyEventSubscription(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sendTestEvent":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_sendTestEvent(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "rotateSigningSecret":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_rotateSigningSecret(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "revokeSigningSecret":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_revokeSigningSecret(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "enableDestination":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_enableDestination(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -14494,6 +26783,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "redeliver":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_redeliver(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createApiToken":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createApiToken(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "revokeApiToken":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_revokeApiToken(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -14772,6 +27075,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_eventSubscriptions(ctx, field)
 				})
+		case "destination":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_destination(ctx, field)
+				})
+		case "destinations":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_destinations(ctx, field)
+				})
 		case "event":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
 				true, false,
@@ -14802,6 +27117,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_deadLetters(ctx, field)
 				})
+		case "circuitBreakers":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_circuitBreakers(ctx, field)
+				})
+		case "failureSpans":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_failureSpans(ctx, field)
+				})
 		case "retryPreview":
 			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
 				true, true,
@@ -14825,6 +27152,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				true, true,
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_dlqObservations(ctx, field)
+				})
+		case "apiTokens":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_apiTokens(ctx, field)
+				})
+		case "auditLog":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_auditLog(ctx, field)
 				})
 		case "__type":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
@@ -15163,6 +27502,216 @@ func (ec *executionContext) _RetryPreviewAttempt(ctx context.Context, sel ast.Se
 	return out
 }
 
+var revokeApiTokenPayloadImplementors = []string{"RevokeApiTokenPayload"}
+
+func (ec *executionContext) _RevokeApiTokenPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RevokeAPITokenPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, revokeApiTokenPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RevokeApiTokenPayload")
+		case "apiToken":
+			out.Values[i] = ec._RevokeApiTokenPayload_apiToken(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._RevokeApiTokenPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var revokeSigningSecretPayloadImplementors = []string{"RevokeSigningSecretPayload"}
+
+func (ec *executionContext) _RevokeSigningSecretPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RevokeSigningSecretPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, revokeSigningSecretPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RevokeSigningSecretPayload")
+		case "destination":
+			out.Values[i] = ec._RevokeSigningSecretPayload_destination(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "revokedVersion":
+			out.Values[i] = ec._RevokeSigningSecretPayload_revokedVersion(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "signingSecret":
+			out.Values[i] = ec._RevokeSigningSecretPayload_signingSecret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._RevokeSigningSecretPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var rotateSigningSecretPayloadImplementors = []string{"RotateSigningSecretPayload"}
+
+func (ec *executionContext) _RotateSigningSecretPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RotateSigningSecretPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, rotateSigningSecretPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RotateSigningSecretPayload")
+		case "destination":
+			out.Values[i] = ec._RotateSigningSecretPayload_destination(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "signingSecret":
+			out.Values[i] = ec._RotateSigningSecretPayload_signingSecret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._RotateSigningSecretPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var sendTestEventPayloadImplementors = []string{"SendTestEventPayload"}
+
+func (ec *executionContext) _SendTestEventPayload(ctx context.Context, sel ast.SelectionSet, obj *model.SendTestEventPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, sendTestEventPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SendTestEventPayload")
+		case "delivery":
+			out.Values[i] = ec._SendTestEventPayload_delivery(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._SendTestEventPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var signingKeyImplementors = []string{"SigningKey"}
+
+func (ec *executionContext) _SigningKey(ctx context.Context, sel ast.SelectionSet, obj *model.SigningKey) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, signingKeyImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SigningKey")
+		case "version":
+			out.Values[i] = ec._SigningKey_version(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._SigningKey_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "endsAt":
+			out.Values[i] = ec._SigningKey_endsAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var subscriptionImplementors = []string{"Subscription"}
 
 func (ec *executionContext) _Subscription(ctx context.Context, sel ast.SelectionSet) func(ctx context.Context) graphql.Marshaler {
@@ -15178,9 +27727,58 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 	switch fields[0].Name {
 	case "deliveryOutcomes":
 		return ec._Subscription_deliveryOutcomes(ctx, fields[0])
+	case "deadLetterAdded":
+		return ec._Subscription_deadLetterAdded(ctx, fields[0])
+	case "circuitBreakerChanged":
+		return ec._Subscription_circuitBreakerChanged(ctx, fields[0])
+	case "failureSpanChanged":
+		return ec._Subscription_failureSpanChanged(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
+}
+
+var updateEventSubscriptionPayloadImplementors = []string{"UpdateEventSubscriptionPayload"}
+
+func (ec *executionContext) _UpdateEventSubscriptionPayload(ctx context.Context, sel ast.SelectionSet, obj *model.UpdateEventSubscriptionPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, updateEventSubscriptionPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpdateEventSubscriptionPayload")
+		case "eventSubscription":
+			out.Values[i] = ec._UpdateEventSubscriptionPayload_eventSubscription(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "signingSecret":
+			out.Values[i] = ec._UpdateEventSubscriptionPayload_signingSecret(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._UpdateEventSubscriptionPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
 }
 
 var userErrorImplementors = []string{"UserError"}
@@ -15226,6 +27824,64 @@ func (ec *executionContext) _UserError(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var verificationProbeImplementors = []string{"VerificationProbe"}
+
+func (ec *executionContext) _VerificationProbe(ctx context.Context, sel ast.SelectionSet, obj *model.VerificationProbe) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, verificationProbeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("VerificationProbe")
+		case "status":
+			out.Values[i] = ec._VerificationProbe_status(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errorClass":
+			out.Values[i] = ec._VerificationProbe_errorClass(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errorPhase":
+			out.Values[i] = ec._VerificationProbe_errorPhase(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errorDetail":
+			out.Values[i] = ec._VerificationProbe_errorDetail(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "timings":
+			out.Values[i] = ec._VerificationProbe_timings(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "responseBody":
+			out.Values[i] = ec._VerificationProbe_responseBody(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var verifyEventSubscriptionPayloadImplementors = []string{"VerifyEventSubscriptionPayload"}
 
 func (ec *executionContext) _VerifyEventSubscriptionPayload(ctx context.Context, sel ast.SelectionSet, obj *model.VerifyEventSubscriptionPayload) graphql.Marshaler {
@@ -15239,6 +27895,11 @@ func (ec *executionContext) _VerifyEventSubscriptionPayload(ctx context.Context,
 			out.Values[i] = graphql.MarshalString("VerifyEventSubscriptionPayload")
 		case "eventSubscription":
 			out.Values[i] = ec._VerifyEventSubscriptionPayload_eventSubscription(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "probe":
+			out.Values[i] = ec._VerifyEventSubscriptionPayload_probe(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -15679,6 +28340,62 @@ func (ec *executionContext) ___Type(ctx context.Context, sel ast.SelectionSet, o
 
 // region    ***************************** type.gotpl *****************************
 
+func (ec *executionContext) marshalNApiToken2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPITokenᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.APIToken) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNApiToken2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPIToken(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNApiToken2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPIToken(ctx context.Context, sel ast.SelectionSet, v *model.APIToken) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ApiToken!")
+		return graphql.Null
+	}
+	return ec._ApiToken(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNApiTokenConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPITokenConnection(ctx context.Context, sel ast.SelectionSet, v *model.APITokenConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ApiTokenConnection!")
+		return graphql.Null
+	}
+	return ec._ApiTokenConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNApiTokenEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPITokenEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.APITokenEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNApiTokenEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPITokenEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNApiTokenEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPITokenEdge(ctx context.Context, sel ast.SelectionSet, v *model.APITokenEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ApiTokenEdge!")
+		return graphql.Null
+	}
+	return ec._ApiTokenEdge(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNAttempt2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAttemptᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.Attempt) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -15719,6 +28436,62 @@ func (ec *executionContext) marshalNAttemptTimings2ᚖgithubᚗcomᚋstreaming�
 	return ec._AttemptTimings(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNAuditLogConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogConnection(ctx context.Context, sel ast.SelectionSet, v *model.AuditLogConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "AuditLogConnection!")
+		return graphql.Null
+	}
+	return ec._AuditLogConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNAuditLogEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.AuditLogEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAuditLogEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNAuditLogEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogEdge(ctx context.Context, sel ast.SelectionSet, v *model.AuditLogEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "AuditLogEdge!")
+		return graphql.Null
+	}
+	return ec._AuditLogEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNAuditLogEntry2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogEntryᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.AuditLogEntry) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNAuditLogEntry2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogEntry(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNAuditLogEntry2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogEntry(ctx context.Context, sel ast.SelectionSet, v *model.AuditLogEntry) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "AuditLogEntry!")
+		return graphql.Null
+	}
+	return ec._AuditLogEntry(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNBigInt2int64(ctx context.Context, v any) (int64, error) {
 	res, err := scalar.UnmarshalBigInt(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -15747,6 +28520,113 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) marshalNCircuitBreaker2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.CircuitBreaker) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCircuitBreaker2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreaker(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNCircuitBreaker2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreaker(ctx context.Context, sel ast.SelectionSet, v *model.CircuitBreaker) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CircuitBreaker!")
+		return graphql.Null
+	}
+	return ec._CircuitBreaker(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNCircuitBreakerChangeKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐNoticeKind(ctx context.Context, v any) (hub.NoticeKind, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := hub.NoticeKind(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCircuitBreakerChangeKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐNoticeKind(ctx context.Context, sel ast.SelectionSet, v hub.NoticeKind) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "CircuitBreakerChangeKind!")
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNCircuitBreakerConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerConnection(ctx context.Context, sel ast.SelectionSet, v *model.CircuitBreakerConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CircuitBreakerConnection!")
+		return graphql.Null
+	}
+	return ec._CircuitBreakerConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNCircuitBreakerEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.CircuitBreakerEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCircuitBreakerEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNCircuitBreakerEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerEdge(ctx context.Context, sel ast.SelectionSet, v *model.CircuitBreakerEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CircuitBreakerEdge!")
+		return graphql.Null
+	}
+	return ec._CircuitBreakerEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNCircuitBreakerItem2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerItem(ctx context.Context, sel ast.SelectionSet, v model.CircuitBreakerItem) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CircuitBreakerItem!")
+		return graphql.Null
+	}
+	return ec._CircuitBreakerItem(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNCircuitPhase2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐPhase(ctx context.Context, v any) (breaker.Phase, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := breaker.Phase(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCircuitPhase2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐPhase(ctx context.Context, sel ast.SelectionSet, v breaker.Phase) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "CircuitPhase!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNCreateApiTokenInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCreateAPITokenInput(ctx context.Context, v any) (model.CreateAPITokenInput, error) {
+	res, err := ec.unmarshalInputCreateApiTokenInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCreateApiTokenPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCreateAPITokenPayload(ctx context.Context, sel ast.SelectionSet, v *model.CreateAPITokenPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CreateApiTokenPayload!")
+		return graphql.Null
+	}
+	return ec._CreateApiTokenPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNCreateEventSubscriptionInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCreateEventSubscriptionInput(ctx context.Context, v any) (model.CreateEventSubscriptionInput, error) {
 	res, err := ec.unmarshalInputCreateEventSubscriptionInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -15758,6 +28638,21 @@ func (ec *executionContext) marshalNCreateEventSubscriptionPayload2ᚖgithubᚗc
 		return graphql.Null
 	}
 	return ec._CreateEventSubscriptionPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNCredentialKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐCredentialKind(ctx context.Context, v any) (hub.CredentialKind, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := hub.CredentialKind(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCredentialKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐCredentialKind(ctx context.Context, sel ast.SelectionSet, v hub.CredentialKind) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "CredentialKind!")
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNDateTime2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
@@ -15787,6 +28682,19 @@ func (ec *executionContext) marshalNDeadReason2githubᚗcomᚋstreamingᚑhubᚋ
 		graphql.AddInvalidNullFromMarshaler(ctx, "DeadReason!")
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNDeleteEventSubscriptionInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeleteEventSubscriptionInput(ctx context.Context, v any) (model.DeleteEventSubscriptionInput, error) {
+	res, err := ec.unmarshalInputDeleteEventSubscriptionInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDeleteEventSubscriptionPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeleteEventSubscriptionPayload(ctx context.Context, sel ast.SelectionSet, v *model.DeleteEventSubscriptionPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DeleteEventSubscriptionPayload!")
+		return graphql.Null
+	}
+	return ec._DeleteEventSubscriptionPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNDelivery2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeliveryᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.Delivery) graphql.Marshaler {
@@ -15868,6 +28776,22 @@ func (ec *executionContext) marshalNDeliveryState2githubᚗcomᚋstreamingᚑhub
 	return res
 }
 
+func (ec *executionContext) marshalNDestination2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.Destination) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDestination2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestination(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNDestination2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestination(ctx context.Context, sel ast.SelectionSet, v *model.Destination) graphql.Marshaler {
 	if v == nil {
 		graphql.AddInvalidNullError(ctx, "Destination!")
@@ -15876,9 +28800,62 @@ func (ec *executionContext) marshalNDestination2ᚖgithubᚗcomᚋstreamingᚑhu
 	return ec._Destination(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNDestinationConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationConnection(ctx context.Context, sel ast.SelectionSet, v *model.DestinationConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DestinationConnection!")
+		return graphql.Null
+	}
+	return ec._DestinationConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDestinationEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.DestinationEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDestinationEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDestinationEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationEdge(ctx context.Context, sel ast.SelectionSet, v *model.DestinationEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DestinationEdge!")
+		return graphql.Null
+	}
+	return ec._DestinationEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDestinationHealth2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationHealth(ctx context.Context, sel ast.SelectionSet, v *model.DestinationHealth) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DestinationHealth!")
+		return graphql.Null
+	}
+	return ec._DestinationHealth(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNDestinationInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationInput(ctx context.Context, v any) (*model.DestinationInput, error) {
 	res, err := ec.unmarshalInputDestinationInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNDisableEventSubscriptionInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDisableEventSubscriptionInput(ctx context.Context, v any) (model.DisableEventSubscriptionInput, error) {
+	res, err := ec.unmarshalInputDisableEventSubscriptionInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDisableEventSubscriptionPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDisableEventSubscriptionPayload(ctx context.Context, sel ast.SelectionSet, v *model.DisableEventSubscriptionPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DisableEventSubscriptionPayload!")
+		return graphql.Null
+	}
+	return ec._DisableEventSubscriptionPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNDlqObservation2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.DlqObservation) graphql.Marshaler {
@@ -15993,6 +28970,32 @@ func (ec *executionContext) marshalNDuration2ᚕtimeᚐDurationᚄ(ctx context.C
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalNEnableDestinationInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEnableDestinationInput(ctx context.Context, v any) (model.EnableDestinationInput, error) {
+	res, err := ec.unmarshalInputEnableDestinationInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNEnableDestinationPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEnableDestinationPayload(ctx context.Context, sel ast.SelectionSet, v *model.EnableDestinationPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "EnableDestinationPayload!")
+		return graphql.Null
+	}
+	return ec._EnableDestinationPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNEnableEventSubscriptionInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEnableEventSubscriptionInput(ctx context.Context, v any) (model.EnableEventSubscriptionInput, error) {
+	res, err := ec.unmarshalInputEnableEventSubscriptionInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNEnableEventSubscriptionPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEnableEventSubscriptionPayload(ctx context.Context, sel ast.SelectionSet, v *model.EnableEventSubscriptionPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "EnableEventSubscriptionPayload!")
+		return graphql.Null
+	}
+	return ec._EnableEventSubscriptionPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNEvent2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.Event) graphql.Marshaler {
@@ -16115,6 +29118,131 @@ func (ec *executionContext) marshalNEventSubscriptionEdge2ᚖgithubᚗcomᚋstre
 	return ec._EventSubscriptionEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNEventSubscriptionHealth2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐEventSubscriptionHealth(ctx context.Context, sel ast.SelectionSet, v *model.EventSubscriptionHealth) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "EventSubscriptionHealth!")
+		return graphql.Null
+	}
+	return ec._EventSubscriptionHealth(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNFailurePolicy2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailurePolicy(ctx context.Context, sel ast.SelectionSet, v *model.FailurePolicy) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "FailurePolicy!")
+		return graphql.Null
+	}
+	return ec._FailurePolicy(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNFailurePolicyKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐFailureKind(ctx context.Context, v any) (hub.FailureKind, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := hub.FailureKind(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNFailurePolicyKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐFailureKind(ctx context.Context, sel ast.SelectionSet, v hub.FailureKind) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "FailurePolicyKind!")
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNFailureSpan2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.FailureSpan) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNFailureSpan2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpan(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNFailureSpan2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpan(ctx context.Context, sel ast.SelectionSet, v *model.FailureSpan) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "FailureSpan!")
+		return graphql.Null
+	}
+	return ec._FailureSpan(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNFailureSpanChangeKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐNoticeKind(ctx context.Context, v any) (hub.NoticeKind, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := hub.NoticeKind(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNFailureSpanChangeKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐNoticeKind(ctx context.Context, sel ast.SelectionSet, v hub.NoticeKind) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "FailureSpanChangeKind!")
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNFailureSpanConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanConnection(ctx context.Context, sel ast.SelectionSet, v *model.FailureSpanConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "FailureSpanConnection!")
+		return graphql.Null
+	}
+	return ec._FailureSpanConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNFailureSpanEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.FailureSpanEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNFailureSpanEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNFailureSpanEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanEdge(ctx context.Context, sel ast.SelectionSet, v *model.FailureSpanEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "FailureSpanEdge!")
+		return graphql.Null
+	}
+	return ec._FailureSpanEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNFailureSpanItem2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanItem(ctx context.Context, sel ast.SelectionSet, v model.FailureSpanItem) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "FailureSpanItem!")
+		return graphql.Null
+	}
+	return ec._FailureSpanItem(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNHealthState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋhealthᚐRateState(ctx context.Context, v any) (health.RateState, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := health.RateState(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNHealthState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋhealthᚐRateState(ctx context.Context, sel ast.SelectionSet, v health.RateState) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "HealthState!")
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNHttpHeader2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHTTPHeaderᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.HTTPHeader) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -16137,6 +29265,25 @@ func (ec *executionContext) marshalNHttpHeader2ᚖgithubᚗcomᚋstreamingᚑhub
 		return graphql.Null
 	}
 	return ec._HttpHeader(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNHttpHeaderInput2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHTTPHeaderInputᚄ(ctx context.Context, v any) ([]*model.HTTPHeaderInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*model.HTTPHeaderInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNHttpHeaderInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHTTPHeaderInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalNHttpHeaderInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHTTPHeaderInput(ctx context.Context, v any) (*model.HTTPHeaderInput, error) {
+	res, err := ec.unmarshalInputHttpHeaderInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNID2string(ctx context.Context, v any) (string, error) {
@@ -16450,6 +29597,32 @@ func (ec *executionContext) marshalNRetryPreviewAttempt2ᚖgithubᚗcomᚋstream
 	return ec._RetryPreviewAttempt(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNRevokeApiTokenInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRevokeAPITokenInput(ctx context.Context, v any) (model.RevokeAPITokenInput, error) {
+	res, err := ec.unmarshalInputRevokeApiTokenInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRevokeApiTokenPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRevokeAPITokenPayload(ctx context.Context, sel ast.SelectionSet, v *model.RevokeAPITokenPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RevokeApiTokenPayload!")
+		return graphql.Null
+	}
+	return ec._RevokeApiTokenPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRevokeSigningSecretInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRevokeSigningSecretInput(ctx context.Context, v any) (model.RevokeSigningSecretInput, error) {
+	res, err := ec.unmarshalInputRevokeSigningSecretInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRevokeSigningSecretPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRevokeSigningSecretPayload(ctx context.Context, sel ast.SelectionSet, v *model.RevokeSigningSecretPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RevokeSigningSecretPayload!")
+		return graphql.Null
+	}
+	return ec._RevokeSigningSecretPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNRole2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐRole(ctx context.Context, v any) (hub.Role, error) {
 	tmp, err := graphql.UnmarshalString(v)
 	res := hub.Role(tmp)
@@ -16465,6 +29638,19 @@ func (ec *executionContext) marshalNRole2githubᚗcomᚋstreamingᚑhubᚋstream
 	return res
 }
 
+func (ec *executionContext) unmarshalNRotateSigningSecretInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRotateSigningSecretInput(ctx context.Context, v any) (model.RotateSigningSecretInput, error) {
+	res, err := ec.unmarshalInputRotateSigningSecretInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRotateSigningSecretPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRotateSigningSecretPayload(ctx context.Context, sel ast.SelectionSet, v *model.RotateSigningSecretPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "RotateSigningSecretPayload!")
+		return graphql.Null
+	}
+	return ec._RotateSigningSecretPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNScope2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐScope(ctx context.Context, v any) (model.Scope, error) {
 	var res model.Scope
 	err := res.UnmarshalGQL(v)
@@ -16473,6 +29659,43 @@ func (ec *executionContext) unmarshalNScope2githubᚗcomᚋstreamingᚑhubᚋstr
 
 func (ec *executionContext) marshalNScope2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐScope(ctx context.Context, sel ast.SelectionSet, v model.Scope) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) unmarshalNSendTestEventInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐSendTestEventInput(ctx context.Context, v any) (model.SendTestEventInput, error) {
+	res, err := ec.unmarshalInputSendTestEventInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSendTestEventPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐSendTestEventPayload(ctx context.Context, sel ast.SelectionSet, v *model.SendTestEventPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "SendTestEventPayload!")
+		return graphql.Null
+	}
+	return ec._SendTestEventPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNSigningKey2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐSigningKeyᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.SigningKey) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSigningKey2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐSigningKey(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNSigningKey2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐSigningKey(ctx context.Context, sel ast.SelectionSet, v *model.SigningKey) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "SigningKey!")
+		return graphql.Null
+	}
+	return ec._SigningKey(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNSinkKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐSinkKind(ctx context.Context, v any) (hub.SinkKind, error) {
@@ -16531,6 +29754,19 @@ func (ec *executionContext) marshalNString2ᚕstringᚄ(ctx context.Context, sel
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalNUpdateEventSubscriptionInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐUpdateEventSubscriptionInput(ctx context.Context, v any) (model.UpdateEventSubscriptionInput, error) {
+	res, err := ec.unmarshalInputUpdateEventSubscriptionInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpdateEventSubscriptionPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐUpdateEventSubscriptionPayload(ctx context.Context, sel ast.SelectionSet, v *model.UpdateEventSubscriptionPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "UpdateEventSubscriptionPayload!")
+		return graphql.Null
+	}
+	return ec._UpdateEventSubscriptionPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx context.Context, sel ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
@@ -16750,6 +29986,21 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 	return res
 }
 
+func (ec *executionContext) marshalOApiToken2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPIToken(ctx context.Context, sel ast.SelectionSet, v *model.APIToken) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ApiToken(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOApiTokenFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAPITokenFilter(ctx context.Context, v any) (*model.APITokenFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputApiTokenFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalOAttemptPhase2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐPhase(ctx context.Context, v any) (*hub.Phase, error) {
 	if v == nil {
 		return nil, nil
@@ -16767,6 +30018,30 @@ func (ec *executionContext) marshalOAttemptPhase2ᚖgithubᚗcomᚋstreamingᚑh
 	_ = ctx
 	res := graphql.MarshalString(string(*v))
 	return res
+}
+
+func (ec *executionContext) unmarshalOAuditLogFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐAuditLogFilter(ctx context.Context, v any) (*model.AuditLogFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputAuditLogFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOBasicCredentialInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐBasicCredentialInput(ctx context.Context, v any) (*model.BasicCredentialInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputBasicCredentialInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOBearerCredentialInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐBearerCredentialInput(ctx context.Context, v any) (*model.BearerCredentialInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputBearerCredentialInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOBigInt2ᚖint64(ctx context.Context, v any) (*int64, error) {
@@ -16815,6 +30090,92 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	_ = ctx
 	res := graphql.MarshalBoolean(*v)
 	return res
+}
+
+func (ec *executionContext) unmarshalOCircuitBreakerFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerFilter(ctx context.Context, v any) (*model.CircuitBreakerFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputCircuitBreakerFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOCircuitCause2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐCause(ctx context.Context, v any) (*breaker.Cause, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := graphql.UnmarshalString(v)
+	res := breaker.Cause(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOCircuitCause2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐCause(ctx context.Context, sel ast.SelectionSet, v *breaker.Cause) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalString(string(*v))
+	return res
+}
+
+func (ec *executionContext) unmarshalOCircuitPhase2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐPhaseᚄ(ctx context.Context, v any) ([]breaker.Phase, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]breaker.Phase, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNCircuitPhase2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐPhase(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOCircuitPhase2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐPhaseᚄ(ctx context.Context, sel ast.SelectionSet, v []breaker.Phase) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCircuitPhase2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚋbreakerᚐPhase(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalOClientCertificate2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐClientCertificate(ctx context.Context, sel ast.SelectionSet, v *model.ClientCertificate) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ClientCertificate(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOClientCertificateInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐClientCertificateInput(ctx context.Context, v any) (*model.ClientCertificateInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputClientCertificateInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOCredentialInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCredentialInput(ctx context.Context, v any) (*model.CredentialInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputCredentialInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalODateTime2ᚖtimeᚐTime(ctx context.Context, v any) (*time.Time, error) {
@@ -16954,6 +30315,29 @@ func (ec *executionContext) marshalODestination2ᚖgithubᚗcomᚋstreamingᚑhu
 		return graphql.Null
 	}
 	return ec._Destination(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalODestinationCredential2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationCredential(ctx context.Context, sel ast.SelectionSet, v *model.DestinationCredential) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DestinationCredential(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalODestinationFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationFilter(ctx context.Context, v any) (*model.DestinationFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputDestinationFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalODestinationUpdateInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationUpdateInput(ctx context.Context, v any) (*model.DestinationUpdateInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputDestinationUpdateInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalODisabledBy2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDisabledBy(ctx context.Context, v any) (*hub.DisabledBy, error) {
@@ -17112,6 +30496,45 @@ func (ec *executionContext) unmarshalOExponentialInput2ᚖgithubᚗcomᚋstreami
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalOFailurePolicyInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailurePolicyInput(ctx context.Context, v any) (*model.FailurePolicyInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputFailurePolicyInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOFailureRateInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureRateInput(ctx context.Context, v any) (*model.FailureRateInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputFailureRateInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOFailureSpan2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpan(ctx context.Context, sel ast.SelectionSet, v *model.FailureSpan) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._FailureSpan(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOFailureSpanFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanFilter(ctx context.Context, v any) (*model.FailureSpanFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputFailureSpanFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOHeaderCredentialInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHeaderCredentialInput(ctx context.Context, v any) (*model.HeaderCredentialInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputHeaderCredentialInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalOHttpHeader2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHTTPHeaderᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.HTTPHeader) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -17129,6 +30552,23 @@ func (ec *executionContext) marshalOHttpHeader2ᚕᚖgithubᚗcomᚋstreamingᚑ
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalOHttpHeaderInput2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHTTPHeaderInputᚄ(ctx context.Context, v any) ([]*model.HTTPHeaderInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*model.HTTPHeaderInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNHttpHeaderInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐHTTPHeaderInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
 }
 
 func (ec *executionContext) unmarshalOID2ᚖstring(ctx context.Context, v any) (*string, error) {
@@ -17223,6 +30663,60 @@ func (ec *executionContext) unmarshalOScheduleInput2ᚖgithubᚗcomᚋstreaming�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalOSinkKind2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐSinkKind(ctx context.Context, v any) (*hub.SinkKind, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := graphql.UnmarshalString(v)
+	res := hub.SinkKind(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOSinkKind2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐSinkKind(ctx context.Context, sel ast.SelectionSet, v *hub.SinkKind) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalString(string(*v))
+	return res
+}
+
+func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNString2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOString2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNString2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOString2ᚖstring(ctx context.Context, v any) (*string, error) {
 	if v == nil {
 		return nil, nil
@@ -17257,6 +30751,13 @@ func (ec *executionContext) marshalOURL2ᚖstring(ctx context.Context, sel ast.S
 	_ = ctx
 	res := graphql.MarshalString(*v)
 	return res
+}
+
+func (ec *executionContext) marshalOVerificationProbe2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐVerificationProbe(ctx context.Context, sel ast.SelectionSet, v *model.VerificationProbe) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._VerificationProbe(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalO__EnumValue2ᚕgithubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐEnumValueᚄ(ctx context.Context, sel ast.SelectionSet, v []introspection.EnumValue) graphql.Marshaler {

@@ -10,16 +10,73 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/streaming-hub/streaming-hub/controlplane"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/breaker"
+	"github.com/streaming-hub/streaming-hub/hub/health"
 )
+
+// An item of the live feed.
+type CircuitBreakerItem interface {
+}
 
 // An item of the live feed.
 type DeliveryOutcomeItem interface {
 }
 
+// An item of the live feed.
+type FailureSpanItem interface {
+}
+
 // An object with a global id.
 type Node interface {
+}
+
+// A key to this API, without the token itself.
+type APIToken struct {
+	// Global id, `tok_…`.
+	ID string `json:"id"`
+	// Its name, given when it was made.
+	Name string `json:"name"`
+	// Its rights.
+	Role hub.Role `json:"role"`
+	// What it reaches.
+	Scope Scope `json:"scope"`
+	// Its tenant; null for scope PLATFORM.
+	TenantID *string `json:"tenantId,omitempty"`
+	// When it was made.
+	CreatedAt time.Time `json:"createdAt"`
+	// When it stops working by itself; null for never.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// When it was revoked; null while it was not.
+	RevokedAt *time.Time `json:"revokedAt,omitempty"`
+}
+
+func (APIToken) IsNode() {}
+
+// API tokens of a page.
+type APITokenConnection struct {
+	// The page with a cursor for each.
+	Edges []*APITokenEdge `json:"edges"`
+	// The page.
+	Nodes []*APIToken `json:"nodes"`
+	// Where the page stands in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// An API token in a page.
+type APITokenEdge struct {
+	// Its place in the list, opaque.
+	Cursor string `json:"cursor"`
+	// The API token.
+	Node *APIToken `json:"node"`
+}
+
+// Which API tokens; all conditions must hold.
+type APITokenFilter struct {
+	// Of this tenant. A tenant's token can name its own only.
+	TenantID *string `json:"tenantId,omitempty"`
 }
 
 // One try of one delivery: exactly one HTTP request, or none when it could not leave.
@@ -54,7 +111,7 @@ type Attempt struct {
 	ErrorDetail *string `json:"errorDetail,omitempty"`
 	// What followed from it, and why.
 	Decision *AttemptDecision     `json:"decision"`
-	Of       *hub.RecordedAttempt `json:"-"`
+	Of       *hub.RecordedAttempt `json:"of"`
 }
 
 // What followed from an attempt.
@@ -83,6 +140,212 @@ type AttemptTimings struct {
 	Total time.Duration `json:"total"`
 }
 
+// Audit log entries of a page.
+type AuditLogConnection struct {
+	// The page with a cursor for each.
+	Edges []*AuditLogEdge `json:"edges"`
+	// The page.
+	Nodes []*AuditLogEntry `json:"nodes"`
+	// Where the page stands in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// An audit log entry in a page.
+type AuditLogEdge struct {
+	// Its place in the list, opaque.
+	Cursor string `json:"cursor"`
+	// The entry.
+	Node *AuditLogEntry `json:"node"`
+}
+
+// One action of a person or program on the hub. Entries are only ever added.
+type AuditLogEntry struct {
+	// Global id, `aud_…`.
+	ID string `json:"id"`
+	// When it was done.
+	At time.Time `json:"at"`
+	// The tenant that it concerns; null for the platform.
+	TenantID *string `json:"tenantId,omitempty"`
+	// Global id of the API token that did it, or the id of an issuer's subject in the same form; null for the hub itself.
+	ActorID *string `json:"actorId,omitempty"`
+	// The name of the API token.
+	ActorName string `json:"actorName"`
+	// What was done, in snake case: `create_event_subscription`.
+	Action string `json:"action"`
+	// Global id of what it was done to.
+	Object string `json:"object"`
+	// What it changes, as it was; null when there was nothing before.
+	Before json.RawMessage `json:"before,omitempty"`
+	// What it changes, as it is since; null when there is nothing any more.
+	After json.RawMessage `json:"after,omitempty"`
+}
+
+func (AuditLogEntry) IsNode() {}
+
+// Which audit log entries; all conditions must hold.
+type AuditLogFilter struct {
+	// That concern this tenant. A tenant's token can name its own only.
+	TenantID *string `json:"tenantId,omitempty"`
+	// By this API token, `tok_…`.
+	ActorID *string `json:"actorId,omitempty"`
+	// Of this action, such as `redeliver`.
+	Action *string `json:"action,omitempty"`
+	// On this object, by its global id.
+	Object *string `json:"object,omitempty"`
+	// Done then or later.
+	After *time.Time `json:"after,omitempty"`
+	// Done before then.
+	Before *time.Time `json:"before,omitempty"`
+}
+
+// A user and a password.
+type BasicCredentialInput struct {
+	// The user, without a colon.
+	Username string `json:"username"`
+	// The password.
+	Password string `json:"password"`
+}
+
+// A bearer token.
+type BearerCredentialInput struct {
+	// The token, without the word Bearer.
+	Token string `json:"token"`
+}
+
+// What keeps the hub from asking a destination that fails again and again. Event subscriptions with the same destination share it.
+type CircuitBreaker struct {
+	// Its global id.
+	DestinationID string `json:"destinationId"`
+	// The tenant that it belongs to.
+	TenantID string `json:"tenantId"`
+	// Where it stands.
+	Phase breaker.Phase `json:"phase"`
+	// When it opened; null while it is CLOSED.
+	OpenedAt *time.Time `json:"openedAt,omitempty"`
+	// Why it opened; null while it is CLOSED.
+	Cause *breaker.Cause `json:"cause,omitempty"`
+	// Failures in a row that count; 5 open the circuit.
+	FailuresInRow int32 `json:"failuresInRow"`
+	// Attempts within the last two minutes, as far as they were counted before it opened.
+	RecentAttempts int64 `json:"recentAttempts"`
+	// Those that failed.
+	RecentFailures int64 `json:"recentFailures"`
+	// When the next delivery may be tried; null while it is CLOSED.
+	NextProbeAt *time.Time `json:"nextProbeAt,omitempty"`
+	// HALF_OPEN: since when the probe is under way.
+	ProbeSince *time.Time `json:"probeSince,omitempty"`
+	// When it last closed; null before that and while it is open.
+	ClosedAt *time.Time `json:"closedAt,omitempty"`
+	// How many attempts each process makes at a time since it closed; null for no limit.
+	RampLimit *int32 `json:"rampLimit,omitempty"`
+	// In one sentence: how it stands, why, and what comes next.
+	Explanation string            `json:"explanation"`
+	Of          hub.DestinationID `json:"of"`
+}
+
+// A circuit breaker that changed, as it stood then; `destination.circuitBreaker` is how it stands now.
+type CircuitBreakerChange struct {
+	// Its place in the feed: give it as `after` to go on from here.
+	Cursor string `json:"cursor"`
+	// What happened.
+	Kind hub.NoticeKind `json:"kind"`
+	// When.
+	At time.Time `json:"at"`
+	// The tenant that it belongs to.
+	TenantID string `json:"tenantId"`
+	// The destination's global id.
+	DestinationID string `json:"destinationId"`
+	// The phase that it led to.
+	Phase breaker.Phase `json:"phase"`
+	// Failures in a row.
+	FailuresInRow int32 `json:"failuresInRow"`
+	// When it opened; null when it closed.
+	OpenedAt *time.Time `json:"openedAt,omitempty"`
+	// When the next delivery may be tried; null when it closed.
+	NextProbeAt *time.Time `json:"nextProbeAt,omitempty"`
+	// In one sentence, why.
+	Reason string            `json:"reason"`
+	Of     hub.DestinationID `json:"of"`
+}
+
+func (CircuitBreakerChange) IsCircuitBreakerItem() {}
+
+// Circuit breakers of a page.
+type CircuitBreakerConnection struct {
+	// The page with a cursor for each.
+	Edges []*CircuitBreakerEdge `json:"edges"`
+	// The page.
+	Nodes []*CircuitBreaker `json:"nodes"`
+	// Where the page stands in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+	// Give it as `after` to a live feed, to go on from the moment of this page.
+	LiveCursor string `json:"liveCursor"`
+}
+
+// A circuit breaker in a page.
+type CircuitBreakerEdge struct {
+	// Its place in the list, opaque.
+	Cursor string `json:"cursor"`
+	// The circuit breaker.
+	Node *CircuitBreaker `json:"node"`
+}
+
+// Which circuit breakers; all conditions must hold.
+type CircuitBreakerFilter struct {
+	// Of this tenant. A tenant's token can name its own only.
+	TenantID *string `json:"tenantId,omitempty"`
+	// Of this destination.
+	DestinationID *string `json:"destinationId,omitempty"`
+	// In one of these phases.
+	Phase []breaker.Phase `json:"phase,omitempty"`
+}
+
+// A client certificate without its private key.
+type ClientCertificate struct {
+	// Whom it names, as an RFC 2253 distinguished name.
+	Subject string `json:"subject"`
+	// When it runs out.
+	NotAfter time.Time `json:"notAfter"`
+	// Grows when it is replaced.
+	Version int32 `json:"version"`
+	// When it was set.
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// A client certificate.
+type ClientCertificateInput struct {
+	// The chain in PEM, the hub's own certificate first.
+	Chain string `json:"chain"`
+	// The private key in PEM, not encrypted.
+	PrivateKey string `json:"privateKey"`
+}
+
+// An API token to make.
+type CreateAPITokenInput struct {
+	// A name for people, 1 to 200 characters.
+	Name string `json:"name"`
+	// Its rights, at most those of the token that makes it.
+	Role hub.Role `json:"role"`
+	// What it reaches. PLATFORM needs a token of scope PLATFORM.
+	Scope Scope `json:"scope"`
+	// Its tenant. Needed for scope TENANT with a token of scope PLATFORM; with a tenant's token it may be left out.
+	TenantID *string `json:"tenantId,omitempty"`
+	// How long it works, 1 second to 10 years; for ever when absent.
+	ExpiresIn *time.Duration `json:"expiresIn,omitempty"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of creating an API token.
+type CreateAPITokenPayload struct {
+	// The new one; null when there are user errors.
+	APIToken *APIToken `json:"apiToken,omitempty"`
+	// The token itself, `shub_…`, shown only now; null when there are user errors.
+	Token *string `json:"token,omitempty"`
+	// What was wrong with the input; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
 // An event subscription to make.
 type CreateEventSubscriptionInput struct {
 	// Its tenant. Needed with a token of scope PLATFORM; with a tenant's token it may be left out.
@@ -103,16 +366,32 @@ type CreateEventSubscriptionInput struct {
 	RetryPolicy *RetryPolicyInput `json:"retryPolicy,omitempty"`
 	// The time that one attempt may take, answer body included: 1 to 30 seconds.
 	Timeout time.Duration `json:"timeout"`
+	// Custom headers, up to 32. Secrets belong into the destination's credential.
+	Headers []*HTTPHeaderInput `json:"headers"`
+	// Whether an answer of 410 disables it at once.
+	DisableOnGone bool `json:"disableOnGone"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // What came of creating an event subscription.
 type CreateEventSubscriptionPayload struct {
 	// The new one; null when there are user errors.
 	EventSubscription *EventSubscription `json:"eventSubscription,omitempty"`
-	// The destination's signing secret, `whsec_…`, shown only now; null when the destination existed or is PULL.
+	// The destination's signing secret, `whsec_…`, shown only now; null when the destination existed, is PULL, or the secret was given.
 	SigningSecret *string `json:"signingSecret,omitempty"`
 	// What was wrong with the input; empty on success.
 	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// Exactly one kind of credential.
+type CredentialInput struct {
+	// `Authorization: Bearer …`
+	Bearer *BearerCredentialInput `json:"bearer,omitempty"`
+	// `Authorization: Basic …`
+	Basic *BasicCredentialInput `json:"basic,omitempty"`
+	// A header of its own, such as an API key.
+	Header *HeaderCredentialInput `json:"header,omitempty"`
 }
 
 // Which dead letters; all conditions must hold.
@@ -127,10 +406,28 @@ type DeadLetterFilter struct {
 	EventType *string `json:"eventType,omitempty"`
 	// Dead for one of these reasons.
 	Reason []hub.DeadReason `json:"reason,omitempty"`
+	// Of this cause: a delivery's `fingerprint`.
+	Fingerprint *string `json:"fingerprint,omitempty"`
 	// With a `finishedAt` then or later.
 	EndedAfter *time.Time `json:"endedAfter,omitempty"`
 	// With a `finishedAt` before then.
 	EndedBefore *time.Time `json:"endedBefore,omitempty"`
+}
+
+// An event subscription to delete.
+type DeleteEventSubscriptionInput struct {
+	// Global id, `sub_…`.
+	ID string `json:"id"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of deleting an event subscription.
+type DeleteEventSubscriptionPayload struct {
+	// As it stands now, with `deletedAt`; null when there are user errors.
+	EventSubscription *EventSubscription `json:"eventSubscription,omitempty"`
+	// Why it was not deleted; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
 }
 
 // One event for one subscription: the job and its whole history.
@@ -147,11 +444,13 @@ type Delivery struct {
 	NextAttemptAt *time.Time `json:"nextAttemptAt,omitempty"`
 	// Why it is dead; null in other states.
 	DeadReason *hub.DeadReason `json:"deadReason,omitempty"`
+	// The same for dead deliveries of one cause, 32 hexadecimal digits; null unless it is DEAD, and for a death before it was kept.
+	Fingerprint *string `json:"fingerprint,omitempty"`
 	// When it was made.
 	CreatedAt time.Time `json:"createdAt"`
 	// When it ended; null while it has not.
 	FinishedAt *time.Time    `json:"finishedAt,omitempty"`
-	Of         *hub.Standing `json:"-"`
+	Of         *hub.Standing `json:"of"`
 }
 
 func (Delivery) IsNode() {}
@@ -182,13 +481,15 @@ type DeliveryFilter struct {
 	State []hub.State `json:"state,omitempty"`
 	// Of this event subscription.
 	EventSubscriptionID *string `json:"eventSubscriptionId,omitempty"`
+	// To this destination.
+	DestinationID *string `json:"destinationId,omitempty"`
 	// Of this event.
 	EventID *string `json:"eventId,omitempty"`
 	// Of this tenant. A tenant's token can name its own only.
 	TenantID *string `json:"tenantId,omitempty"`
 }
 
-// An attempt that was recorded.
+// An attempt that was recorded, or a delivery that ended while it waited, without an attempt.
 type DeliveryOutcome struct {
 	// Its place in the feed: give it as `after` to go on from here.
 	Cursor string `json:"cursor"`
@@ -198,14 +499,18 @@ type DeliveryOutcome struct {
 	EventID string `json:"eventId"`
 	// The event subscription's global id.
 	EventSubscriptionID string `json:"eventSubscriptionId"`
+	// The destination's global id.
+	DestinationID string `json:"destinationId"`
 	// The tenant that it belongs to.
 	TenantID string `json:"tenantId"`
-	// The event type key, `<resource>.<event>`.
+	// The event type key, `<resource>.<event>`; empty when the delivery ended after its event's retention.
 	EventType string `json:"eventType"`
-	// The producing application.
+	// The producing application; empty when the delivery ended after its event's retention.
 	Source string `json:"source"`
-	// Which attempt of the delivery it was, from 1.
-	AttemptNumber int32 `json:"attemptNumber"`
+	// Which attempt of the delivery it was, from 1; null when the delivery ended without one.
+	AttemptNumber *int32 `json:"attemptNumber,omitempty"`
+	// How many attempts of the delivery were recorded by then.
+	AttemptCount int32 `json:"attemptCount"`
 	// What the delivery became.
 	State hub.State `json:"state"`
 	// The HTTP status; null when no answer came.
@@ -214,11 +519,13 @@ type DeliveryOutcome struct {
 	ErrorClass *hub.ErrorClass `json:"errorClass,omitempty"`
 	// Why the delivery died; null unless it did.
 	DeadReason *hub.DeadReason `json:"deadReason,omitempty"`
+	// The same for dead deliveries of one cause; null unless it died.
+	Fingerprint *string `json:"fingerprint,omitempty"`
 	// When the next attempt was planned for; null when none was.
 	NextAttemptAt *time.Time `json:"nextAttemptAt,omitempty"`
-	// When the attempt ended.
+	// When the attempt ended; without one, when the delivery did.
 	At time.Time      `json:"at"`
-	Of hub.DeliveryID `json:"-"`
+	Of hub.DeliveryID `json:"of"`
 }
 
 func (DeliveryOutcome) IsDeliveryOutcomeItem() {}
@@ -227,13 +534,88 @@ func (DeliveryOutcome) IsDeliveryOutcomeItem() {}
 type Destination struct {
 	// Global id, `dst_…`.
 	ID string `json:"id"`
+	// The tenant that it belongs to.
+	TenantID string `json:"tenantId"`
 	// How it gets its events.
 	Kind hub.SinkKind `json:"kind"`
 	// Where the hub posts to; null for PULL.
 	URL *string `json:"url,omitempty"`
+	// When it was made.
+	CreatedAt time.Time `json:"createdAt"`
+	// Attempts per second that may start, of all replicas together; null for no limit.
+	RateLimit *int32 `json:"rateLimit,omitempty"`
+	// Attempts that may be under way at a time, of all replicas together; null for no limit.
+	MaxInFlight *int32 `json:"maxInFlight,omitempty"`
+	// When it is switched off because it stays broken.
+	FailurePolicy *FailurePolicy   `json:"failurePolicy"`
+	Of            *hub.Destination `json:"of"`
 }
 
 func (Destination) IsNode() {}
+
+// Destinations of a page.
+type DestinationConnection struct {
+	// The page with a cursor for each.
+	Edges []*DestinationEdge `json:"edges"`
+	// The page.
+	Nodes []*Destination `json:"nodes"`
+	// Where the page stands in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A credential without its secret.
+type DestinationCredential struct {
+	// How it is sent.
+	Kind hub.CredentialKind `json:"kind"`
+	// The user of BASIC, the name of the header of HEADER; null for BEARER.
+	Name *string `json:"name,omitempty"`
+	// Grows when it is replaced.
+	Version int32 `json:"version"`
+	// When it was set.
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// A destination in a page.
+type DestinationEdge struct {
+	// Its place in the list, opaque.
+	Cursor string `json:"cursor"`
+	// The destination.
+	Node *Destination `json:"node"`
+}
+
+// Which destinations; all conditions must hold.
+type DestinationFilter struct {
+	// Of this tenant. A tenant's token can name its own only.
+	TenantID *string `json:"tenantId,omitempty"`
+	// That get their events like this.
+	Kind *hub.SinkKind `json:"kind,omitempty"`
+	// With this URL, written in any way that means the same.
+	URL *string `json:"url,omitempty"`
+}
+
+// How a destination stands with its failure policy. Counts belong to FAILURE_RATE and begin with the last enabling; they are null under FAILURE_SPAN.
+type DestinationHealth struct {
+	// The policy.
+	Policy hub.FailureKind `json:"policy"`
+	// What it did. Under FAILURE_SPAN it is ACTIVE: that policy judges event subscriptions.
+	State health.RateState `json:"state"`
+	// Since when it is DISABLED or FROZEN; null while it is ACTIVE.
+	Since *time.Time `json:"since,omitempty"`
+	// Attempts that counted.
+	Attempts *int64 `json:"attempts,omitempty"`
+	// Those that failed.
+	Failures *int64 `json:"failures,omitempty"`
+	// Failures since the last success.
+	FailuresInRow *int64 `json:"failuresInRow,omitempty"`
+	// The last success; null before the first one.
+	LastSuccessAt *time.Time `json:"lastSuccessAt,omitempty"`
+	// DISABLED: when the next delivery may be tried.
+	NextTryAt *time.Time `json:"nextTryAt,omitempty"`
+	// Whether the hub was told to disable nothing (`STREAMING_HUB_AUTODISABLE_ENABLED=false`): then states are shown and have no consequences.
+	KillSwitch bool `json:"killSwitch"`
+	// In one sentence: how it stands, why, and what comes next.
+	Explanation string `json:"explanation"`
+}
 
 // Where the events of a new subscription go.
 type DestinationInput struct {
@@ -241,6 +623,54 @@ type DestinationInput struct {
 	Kind hub.SinkKind `json:"kind"`
 	// Where to post to: https, or http where the deployment allows it. Needed for WEBHOOK, refused for PULL.
 	URL *string `json:"url,omitempty"`
+	// Attempts per second that may start, 1 to 10000; no limit when absent. This and what follows
+	// belong to the destination. When other event subscriptions use it already, what is given has
+	// to be what it has.
+	RateLimit *int32 `json:"rateLimit,omitempty"`
+	// Attempts that may be under way at a time, 1 to 1000; no limit when absent.
+	MaxInFlight *int32 `json:"maxInFlight,omitempty"`
+	// When it is switched off because it stays broken; FAILURE_SPAN when absent.
+	FailurePolicy *FailurePolicyInput `json:"failurePolicy,omitempty"`
+	// What proves to it who the hub is, beside the signature.
+	Credential *CredentialInput `json:"credential,omitempty"`
+	// A certificate to present to it.
+	ClientCertificate *ClientCertificateInput `json:"clientCertificate,omitempty"`
+	// An own signing secret: `whsec_` and the standard base64, with padding, of 24 to 64 bytes. The hub makes one when absent.
+	SigningSecret *string `json:"signingSecret,omitempty"`
+}
+
+// What to change of a destination. What is left out stays.
+type DestinationUpdateInput struct {
+	// Another URL: the event subscription moves to the destination with that URL.
+	URL graphql.Omittable[*string] `json:"url,omitempty"`
+	// Attempts per second that may start, 1 to 10000; null for no limit.
+	RateLimit graphql.Omittable[*int32] `json:"rateLimit,omitempty"`
+	// Attempts that may be under way at a time, 1 to 1000; null for no limit.
+	MaxInFlight graphql.Omittable[*int32] `json:"maxInFlight,omitempty"`
+	// When it is switched off because it stays broken.
+	FailurePolicy graphql.Omittable[*FailurePolicyInput] `json:"failurePolicy,omitempty"`
+	// What proves to it who the hub is, beside the signature; null for nothing. Every event subscription of the destination has to be verified again.
+	Credential graphql.Omittable[*CredentialInput] `json:"credential,omitempty"`
+	// A certificate to present to it; null for none. Every event subscription of the destination has to be verified again.
+	ClientCertificate graphql.Omittable[*ClientCertificateInput] `json:"clientCertificate,omitempty"`
+}
+
+// An event subscription to disable.
+type DisableEventSubscriptionInput struct {
+	// Global id, `sub_…`.
+	ID string `json:"id"`
+	// Why, for people: up to 500 characters.
+	Reason string `json:"reason"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of disabling an event subscription.
+type DisableEventSubscriptionPayload struct {
+	// As it stands now; null when there are user errors.
+	EventSubscription *EventSubscription `json:"eventSubscription,omitempty"`
+	// Why it was not disabled; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
 }
 
 // A record of a dead-letter topic. Everything in it is what its writer claims; what it does not say is null.
@@ -291,7 +721,7 @@ type DlqObservation struct {
 	BodyTruncated bool `json:"bodyTruncated"`
 	// The size of the whole value in bytes.
 	SizeBytes int32  `json:"sizeBytes"`
-	Of        hub.ID `json:"-"`
+	Of        hub.ID `json:"of"`
 }
 
 func (DlqObservation) IsNode() {}
@@ -332,6 +762,38 @@ type DlqObservationFilter struct {
 	Before *time.Time `json:"before,omitempty"`
 }
 
+// A destination to enable.
+type EnableDestinationInput struct {
+	// Global id, `dst_…`.
+	ID string `json:"id"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of enabling a destination.
+type EnableDestinationPayload struct {
+	// As it stands now; null when there are user errors.
+	Destination *Destination `json:"destination,omitempty"`
+	// Why it was not enabled; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// An event subscription to enable.
+type EnableEventSubscriptionInput struct {
+	// Global id, `sub_…`.
+	ID string `json:"id"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of enabling an event subscription.
+type EnableEventSubscriptionPayload struct {
+	// As it stands now; null when there are user errors.
+	EventSubscription *EventSubscription `json:"eventSubscription,omitempty"`
+	// Why it was not enabled; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
 // One accepted CloudEvent.
 type Event struct {
 	// Global id, `evt_…`.
@@ -364,7 +826,7 @@ type Event struct {
 	SizeBytes int32 `json:"sizeBytes"`
 	// Where it came from.
 	Kafka *KafkaPosition `json:"kafka"`
-	Of    *hub.Event     `json:"-"`
+	Of    *hub.Event     `json:"of"`
 }
 
 func (Event) IsNode() {}
@@ -442,8 +904,14 @@ type EventSubscription struct {
 	// When a failed delivery is tried again.
 	RetryPolicy *RetryPolicy `json:"retryPolicy"`
 	// The time that one attempt may take, answer body included.
-	Timeout time.Duration          `json:"timeout"`
-	Of      *hub.EventSubscription `json:"-"`
+	Timeout time.Duration `json:"timeout"`
+	// Custom headers, sent with each attempt.
+	Headers []*HTTPHeader `json:"headers"`
+	// Whether an answer of 410 disables it at once.
+	DisableOnGone bool `json:"disableOnGone"`
+	// When it was deleted; null while it exists.
+	DeletedAt *time.Time             `json:"deletedAt,omitempty"`
+	Of        *hub.EventSubscription `json:"of"`
 }
 
 func (EventSubscription) IsNode() {}
@@ -472,6 +940,20 @@ type EventSubscriptionFilter struct {
 	TenantID *string `json:"tenantId,omitempty"`
 }
 
+// How an event subscription stands with the failure policy of its destination.
+type EventSubscriptionHealth struct {
+	// The policy.
+	Policy hub.FailureKind `json:"policy"`
+	// DISABLED while the hub has switched the event subscription off; under FAILURE_RATE the destination's state.
+	State health.RateState `json:"state"`
+	// The unbroken run of failures up to now; null after a success.
+	FailureSpan *FailureSpan `json:"failureSpan,omitempty"`
+	// Whether the hub was told to disable nothing (`STREAMING_HUB_AUTODISABLE_ENABLED=false`).
+	KillSwitch bool `json:"killSwitch"`
+	// In one sentence: how it stands, why, and what comes next.
+	Explanation string `json:"explanation"`
+}
+
 // After failed attempt k, (2^k − 1) × unit.
 type ExponentialInput struct {
 	// The unit.
@@ -482,11 +964,162 @@ type ExponentialInput struct {
 	Elapsed bool `json:"elapsed"`
 }
 
+// When a destination that stays broken is switched off. Of FAILURE_SPAN all but `kind` are null.
+type FailurePolicy struct {
+	// Which family.
+	Kind hub.FailureKind `json:"kind"`
+	// Disabled when more than this per cent of the attempts failed, …
+	Percent *int32 `json:"percent,omitempty"`
+	// … of more than this many attempts since it was last enabled.
+	MinAttempts *int64 `json:"minAttempts,omitempty"`
+	// Disabled at this many failures in a row.
+	DisableAfter *int64 `json:"disableAfter,omitempty"`
+	// Frozen at more than this many failures in a row, …
+	FreezeAfter *int64 `json:"freezeAfter,omitempty"`
+	// … when the last success is longer ago than this.
+	FreezeAge *time.Duration `json:"freezeAge,omitempty"`
+	// Frozen at this many failures in a row, whenever the last success was.
+	FreezeAtLatest *int64 `json:"freezeAtLatest,omitempty"`
+	// The wait between two tries while it is disabled.
+	TryEvery *time.Duration `json:"tryEvery,omitempty"`
+}
+
+// Exactly one family of failure policies.
+type FailurePolicyInput struct {
+	// `true`: FAILURE_SPAN.
+	FailureSpan *bool `json:"failureSpan,omitempty"`
+	// FAILURE_RATE with these thresholds.
+	FailureRate *FailureRateInput `json:"failureRate,omitempty"`
+}
+
+// Thresholds of FAILURE_RATE; each that is absent is that of the preset `workfront`.
+type FailureRateInput struct {
+	// Disable when more than this per cent of the attempts failed, 1 to 100; 70 when absent.
+	Percent *int32 `json:"percent,omitempty"`
+	// Judge the percentage above this many attempts, 1 or more; 100 when absent.
+	MinAttempts *int64 `json:"minAttempts,omitempty"`
+	// Disable at this many failures in a row; 2000 when absent.
+	DisableAfter *int64 `json:"disableAfter,omitempty"`
+	// Freeze at more than this many failures in a row when the last success is older than `freezeAge`; 2000 when absent.
+	FreezeAfter *int64 `json:"freezeAfter,omitempty"`
+	// See `freezeAfter`; 72 hours when absent.
+	FreezeAge *time.Duration `json:"freezeAge,omitempty"`
+	// Freeze at this many failures in a row, whenever the last success was; 50000 when absent.
+	FreezeAtLatest *int64 `json:"freezeAtLatest,omitempty"`
+	// The wait between two tries while it is disabled, 1 second or more; 10 minutes when absent.
+	TryEvery *time.Duration `json:"tryEvery,omitempty"`
+}
+
+// The unbroken run of failures of an event subscription. It is disabled when both gates are passed, `sustained` and `spread`.
+type FailureSpan struct {
+	// Its global id.
+	EventSubscriptionID string `json:"eventSubscriptionId"`
+	// The tenant that it belongs to.
+	TenantID string `json:"tenantId"`
+	// The first failure since the last success.
+	FirstFailureAt time.Time `json:"firstFailureAt"`
+	// The last failure.
+	LastFailureAt time.Time `json:"lastFailureAt"`
+	// How many failures.
+	FailureCount int64 `json:"failureCount"`
+	// Whether it has lasted long enough to disable, 120 hours unless set otherwise.
+	Sustained bool `json:"sustained"`
+	// Whether first and last failure lie far enough apart to disable, 12 hours unless set otherwise.
+	Spread bool `json:"spread"`
+	// When it disables the event subscription if nothing changes, that is without any further attempt; null for never.
+	WouldTripAt *time.Time `json:"wouldTripAt,omitempty"`
+	// When it was found to be enough to disable; null before. With the kill switch that disables nothing.
+	TrippedAt *time.Time `json:"trippedAt,omitempty"`
+	// The highest warning given, in per cent of the way to `wouldTripAt`: 50, 75 or 90; null for none.
+	WarnedPercent *int32 `json:"warnedPercent,omitempty"`
+	// In one sentence: how it stands and what comes next.
+	Explanation string             `json:"explanation"`
+	Of          hub.SubscriptionID `json:"of"`
+}
+
+// A change of a failure span, as it stood then, or what a failure policy did.
+type FailureSpanChange struct {
+	// Its place in the feed: give it as `after` to go on from here.
+	Cursor string `json:"cursor"`
+	// What happened.
+	Kind hub.NoticeKind `json:"kind"`
+	// When.
+	At time.Time `json:"at"`
+	// The tenant that it belongs to.
+	TenantID string `json:"tenantId"`
+	// The event subscription's global id; null when the whole destination is concerned.
+	EventSubscriptionID *string `json:"eventSubscriptionId,omitempty"`
+	// The destination's global id.
+	DestinationID string `json:"destinationId"`
+	// The first failure of the span; null without a span.
+	FirstFailureAt *time.Time `json:"firstFailureAt,omitempty"`
+	// The last failure of the span; null without a span.
+	LastFailureAt *time.Time `json:"lastFailureAt,omitempty"`
+	// How many failures the span has; null without a span.
+	FailureCount *int64 `json:"failureCount,omitempty"`
+	// The warning mark in per cent: 50, 75 or 90; null for none.
+	WarnedPercent *int32 `json:"warnedPercent,omitempty"`
+	// When it disables the event subscription if nothing changes; null for never.
+	WouldTripAt *time.Time `json:"wouldTripAt,omitempty"`
+	// In one sentence, why.
+	Reason string             `json:"reason"`
+	Of     hub.SubscriptionID `json:"of"`
+	To     hub.DestinationID  `json:"to"`
+}
+
+func (FailureSpanChange) IsFailureSpanItem() {}
+
+// Failure spans of a page.
+type FailureSpanConnection struct {
+	// The page with a cursor for each.
+	Edges []*FailureSpanEdge `json:"edges"`
+	// The page.
+	Nodes []*FailureSpan `json:"nodes"`
+	// Where the page stands in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+	// Give it as `after` to a live feed, to go on from the moment of this page.
+	LiveCursor string `json:"liveCursor"`
+}
+
+// A failure span in a page.
+type FailureSpanEdge struct {
+	// Its place in the list, opaque.
+	Cursor string `json:"cursor"`
+	// The failure span.
+	Node *FailureSpan `json:"node"`
+}
+
+// Which failure spans; all conditions must hold.
+type FailureSpanFilter struct {
+	// Of this tenant. A tenant's token can name its own only.
+	TenantID *string `json:"tenantId,omitempty"`
+	// Of this event subscription.
+	EventSubscriptionID *string `json:"eventSubscriptionId,omitempty"`
+	// Of event subscriptions to this destination.
+	DestinationID *string `json:"destinationId,omitempty"`
+}
+
+// A secret in a header of its own.
+type HeaderCredentialInput struct {
+	// The header's name; none that the hub itself sets.
+	Name string `json:"name"`
+	// The header's whole value, printable ASCII.
+	Value string `json:"value"`
+}
+
 // A line of an HTTP header.
 type HTTPHeader struct {
 	// The name as sent.
 	Name string `json:"name"`
 	// The value, made safe to show.
+	Value string `json:"value"`
+}
+
+// A custom header.
+type HTTPHeaderInput struct {
+	// The name; none that the hub itself sets or that carries a secret.
+	Name string `json:"name"`
+	// The value; spaces around it are dropped.
 	Value string `json:"value"`
 }
 
@@ -516,6 +1149,10 @@ type LiveGap struct {
 
 func (LiveGap) IsDeliveryOutcomeItem() {}
 
+func (LiveGap) IsCircuitBreakerItem() {}
+
+func (LiveGap) IsFailureSpanItem() {}
+
 // One condition of a match.
 type MatchClause struct {
 	// Its name: `tenant`, `enabled`, `verification`, `origin`, `event_type` or `schema_major`.
@@ -538,7 +1175,7 @@ type MatchVerdict struct {
 	FailedClause *string `json:"failedClause,omitempty"`
 	// All clauses in the order in which they are judged.
 	Clauses []*MatchClause `json:"clauses"`
-	Of      *hub.Event     `json:"-"`
+	Of      *hub.Event     `json:"of"`
 }
 
 // Where a page stands in its list.
@@ -573,7 +1210,7 @@ type QuarantinedRecord struct {
 	ReadmittedAt *time.Time `json:"readmittedAt,omitempty"`
 	// What the last re-admission came to: `accepted`, `duplicate`, `skipped`, or the reason for which it stays; null before one.
 	ReadmitResult *string `json:"readmitResult,omitempty"`
-	Of            hub.ID  `json:"-"`
+	Of            hub.ID  `json:"of"`
 }
 
 func (QuarantinedRecord) IsNode() {}
@@ -624,6 +1261,8 @@ type QuarantinedRecordFilter struct {
 type ReadmitQuarantinedRecordsInput struct {
 	// Global ids, `qrn_…`: 1 to 100.
 	Ids []string `json:"ids"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // What came of asking for re-admission.
@@ -656,10 +1295,11 @@ type RecordHeader struct {
 type RedeliverInput struct {
 	// Global id, `dlv_…`.
 	ID string `json:"id"`
-	// Names this call, 1 to 200 characters. Repeating it with the same key and id within 24 hours
-	// begins no second run and gives the delivery as it stands then; the same key with another
-	// delivery of the tenant is a user error. A key belongs to the token. Without one, two calls
-	// within half a second begin one run.
+	// Names this call, 1 to 200 characters. Repeating the call with the same key within 24 hours
+	// (a setting) changes nothing more and has the same answer, user errors included; another
+	// input under the same key is a user error. A call that ended with a GraphQL error can be
+	// repeated. A key belongs to the token, and to the tenant that it acts for. Without one, two
+	// calls within half a second begin one run.
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
@@ -721,22 +1361,170 @@ type RetryPreviewAttempt struct {
 	Mean time.Duration `json:"mean"`
 }
 
+// An API token to revoke.
+type RevokeAPITokenInput struct {
+	// Global id, `tok_…`.
+	ID string `json:"id"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of revoking an API token.
+type RevokeAPITokenPayload struct {
+	// As it stands now; null when there are user errors.
+	APIToken *APIToken `json:"apiToken,omitempty"`
+	// What was wrong with the input; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// A signing secret to end.
+type RevokeSigningSecretInput struct {
+	// Global id of the destination, `dst_…`, or of an event subscription to it, `sub_…`.
+	ID string `json:"id"`
+	// Which of its `signingKeys`.
+	Version int32 `json:"version"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of a revocation.
+type RevokeSigningSecretPayload struct {
+	// As it stands now, with the keys that are left; null when there are user errors.
+	Destination *Destination `json:"destination,omitempty"`
+	// The version that signs no more; null when there are user errors.
+	RevokedVersion *int32 `json:"revokedVersion,omitempty"`
+	// The secret that follows the current one, `whsec_…`, shown only now; null when an old one was revoked, or there are user errors.
+	SigningSecret *string `json:"signingSecret,omitempty"`
+	// Why nothing was changed; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// A destination to get a new signing secret.
+type RotateSigningSecretInput struct {
+	// Global id of the destination, `dst_…`, or of an event subscription to it, `sub_…`.
+	ID string `json:"id"`
+	// For how long the secret of until now goes on signing beside the new one: 0 to 7 days.
+	Overlap time.Duration `json:"overlap"`
+	// An own signing secret: `whsec_` and the standard base64, with padding, of 24 to 64 bytes. The hub makes one when absent.
+	SigningSecret *string `json:"signingSecret,omitempty"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of a rotation.
+type RotateSigningSecretPayload struct {
+	// As it stands now, with its keys; null when there are user errors.
+	Destination *Destination `json:"destination,omitempty"`
+	// The new secret, `whsec_…`, shown only now; null when it was given, or there are user errors.
+	SigningSecret *string `json:"signingSecret,omitempty"`
+	// Why nothing was changed; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
 // A list of waits.
 type ScheduleInput struct {
 	// The longest wait before each attempt: 1 to 12 steps of 0 to 10 hours. As many steps, so many attempts.
 	Steps []time.Duration `json:"steps"`
 }
 
+// An event subscription to send a test event to.
+type SendTestEventInput struct {
+	// Global id, `sub_…`.
+	ID string `json:"id"`
+	// The event type key that it is to have, `<resource>.<event>`; `subscription.test` when absent.
+	EventType *string `json:"eventType,omitempty"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of asking for a test event.
+type SendTestEventPayload struct {
+	// Its delivery, WAITING; follow it to see the attempt. Null when there are user errors.
+	Delivery *Delivery `json:"delivery,omitempty"`
+	// Why nothing is sent; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// A signing secret without the secret.
+type SigningKey struct {
+	// Counts the destination's secrets from 1; `revokeSigningSecret` names it.
+	Version int32 `json:"version"`
+	// When it was made.
+	CreatedAt time.Time `json:"createdAt"`
+	// When it stops signing; null for the current one.
+	EndsAt *time.Time `json:"endsAt,omitempty"`
+}
+
+// What to change of an event subscription. What is left out stays.
+type UpdateEventSubscriptionInput struct {
+	// Global id, `sub_…`.
+	ID string `json:"id"`
+	// The version that the change is based on. When the event subscription has another one by now, nothing is changed and the user error is CONFLICT.
+	Version int32 `json:"version"`
+	// A name for people, 1 to 200 characters.
+	Name graphql.Omittable[*string] `json:"name,omitempty"`
+	// A note for people, up to 2000 characters; null for none.
+	Description graphql.Omittable[*string] `json:"description,omitempty"`
+	// Take events of this source only; null for any.
+	Origin graphql.Omittable[*string] `json:"origin,omitempty"`
+	// Which events, 1 to 100 patterns: exact keys `<resource>.<event>`, `<resource>.*`, or `*`.
+	EventTypes graphql.Omittable[[]string] `json:"eventTypes,omitempty"`
+	// Take this schema major version only; null for any.
+	SchemaMajor graphql.Omittable[*int32] `json:"schemaMajor,omitempty"`
+	// What to change of where its events go.
+	Destination graphql.Omittable[*DestinationUpdateInput] `json:"destination,omitempty"`
+	// When a failed delivery is tried again.
+	RetryPolicy graphql.Omittable[*RetryPolicyInput] `json:"retryPolicy,omitempty"`
+	// The time that one attempt may take, answer body included: 1 to 30 seconds.
+	Timeout graphql.Omittable[*time.Duration] `json:"timeout,omitempty"`
+	// All custom headers, up to 32; null for none.
+	Headers graphql.Omittable[[]*HTTPHeaderInput] `json:"headers,omitempty"`
+	// Whether an answer of 410 disables it at once.
+	DisableOnGone graphql.Omittable[*bool] `json:"disableOnGone,omitempty"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of updating an event subscription.
+type UpdateEventSubscriptionPayload struct {
+	// As it stands now; null when there are user errors.
+	EventSubscription *EventSubscription `json:"eventSubscription,omitempty"`
+	// The signing secret of a destination that this change made, shown only now; null when there is none to show, such as when it was taken along.
+	SigningSecret *string `json:"signingSecret,omitempty"`
+	// Why nothing was changed; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// What a verification probe saw.
+type VerificationProbe struct {
+	// The HTTP status; null when no answer came.
+	Status *int32 `json:"status,omitempty"`
+	// How it failed; null when the answer was 2xx, be the challenge in it or not.
+	ErrorClass *hub.ErrorClass `json:"errorClass,omitempty"`
+	// In which step it failed; null when the answer was 2xx.
+	ErrorPhase *hub.Phase `json:"errorPhase,omitempty"`
+	// The failure in one line; null when the answer was 2xx.
+	ErrorDetail *string `json:"errorDetail,omitempty"`
+	// How long each phase took.
+	Timings *AttemptTimings `json:"timings"`
+	// The beginning of the answer's body, up to 16 KiB, unreadable bytes replaced; null when no answer came.
+	ResponseBody *string `json:"responseBody,omitempty"`
+}
+
 // An event subscription to verify.
 type VerifyEventSubscriptionInput struct {
 	// Global id, `sub_…`.
 	ID string `json:"id"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // What came of a verification.
 type VerifyEventSubscriptionPayload struct {
 	// As it stands now, ACTIVE or FAILED; null when there are user errors.
 	EventSubscription *EventSubscription `json:"eventSubscription,omitempty"`
+	// What the probe saw; null when there are user errors, and for PULL, which needs none.
+	Probe *VerificationProbe `json:"probe,omitempty"`
 	// What was wrong with the input; empty when the probe was made, whatever it saw.
 	UserErrors []*controlplane.UserError `json:"userErrors"`
 }

@@ -69,6 +69,48 @@ func (d Delta) Add(o Outcome, now time.Time) Delta {
 	return d
 }
 
+// Then is the sum of d and, after it, next: for a sum that could not be stored
+// while the next one grew.
+func (d Delta) Then(next Delta, now time.Time) Delta {
+	switch {
+	case next.Empty():
+		return d
+	case d.Empty():
+		return next
+	case next.Generation > d.Generation:
+		next.Succeeded = next.Succeeded || d.Succeeded
+		return next
+	case next.Generation < d.Generation:
+		// Admitted before, ended after: of an older generation only a success
+		// counts, and it ends the row.
+		if next.Succeeded {
+			d.Succeeded, d.Failures = true, 0
+		}
+		return d
+	}
+	if next.Succeeded {
+		d.Failures = 0
+	}
+	d.Failures += next.Failures
+	if next.Failed {
+		d.Gained = 0
+	}
+	d.Gained += next.Gained
+	d.Failed, d.Succeeded, d.Fresh = d.Failed || next.Failed, d.Succeeded || next.Succeeded, d.Fresh || next.Fresh
+	d.Window.merge(next.Window, now)
+	return d
+}
+
+// Settled reports whether a state has nothing that a success would change: a
+// process that only sees successes need not write them then.
+func (s State) Settled(now time.Time) bool {
+	_, failures := s.Window.Totals(now)
+	return !s.isOpen() && s.Failures == 0 && s.RampLimit == 0 && failures == 0
+}
+
+// IsOpen reports whether the circuit is open or half open.
+func (s State) IsOpen() bool { return s.isOpen() }
+
 // Apply adds a process's sum to the stored state. The same arguments give the
 // same result on every replica.
 //

@@ -35,10 +35,12 @@ var clauses = [...]clause{
 	},
 	{
 		name:   ClauseEnabled,
-		holds:  func(_ *hub.Event, sub *hub.EventSubscription) bool { return sub.Enabled },
+		holds:  func(_ *hub.Event, sub *hub.EventSubscription) bool { return sub.Enabled && sub.DeletedAt.IsZero() },
 		wanted: func(*hub.EventSubscription) string { return "enabled" },
 		got: func(_ *hub.Event, sub *hub.EventSubscription) string {
 			switch {
+			case !sub.DeletedAt.IsZero():
+				return "deleted"
 			case sub.Enabled:
 				return "enabled"
 			case sub.DisabledBy == "":

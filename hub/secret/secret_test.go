@@ -107,6 +107,12 @@ func TestParseSigning(t *testing.T) {
 	}
 }
 
+func TestParseSigning_says_what_belongs_before_whsec(t *testing.T) {
+	if _, err := secret.ParseSigning("v1,whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="); err == nil || !strings.Contains(err.Error(), "v1, which belongs to signatures") {
+		t.Error(err)
+	}
+}
+
 func TestNewSigning(t *testing.T) {
 	text, s := secret.NewSigning(bytes.NewReader(bytes.Repeat([]byte{7}, 32)))
 	again, err := secret.ParseSigning(text)

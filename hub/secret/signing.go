@@ -27,6 +27,8 @@ func ParseSigning(s string) (Secret, error) {
 	switch {
 	case strings.ContainsAny(s, " \t\r\n"):
 		return Secret{}, errors.New("the signing secret holds spaces or line ends")
+	case strings.HasPrefix(s, "v1,"):
+		return Secret{}, errors.New("the signing secret begins with v1, which belongs to signatures; give it from whsec_ on")
 	case !ok && strings.Contains(s, SigningPrefix):
 		return Secret{}, errors.New("the signing secret has something before whsec_")
 	case !ok:

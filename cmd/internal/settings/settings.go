@@ -79,6 +79,8 @@ type Settings struct {
 	DLQRetention   time.Duration
 	IdempotencyTTL time.Duration
 
+	OIDC OIDC
+
 	ControlPlaneURL string
 	AllowedOrigins  []string
 }
@@ -88,6 +90,14 @@ type SCRAM struct {
 	Username  string
 	Password  secret.Secret
 	Mechanism string // SCRAM-SHA-256 or SCRAM-SHA-512
+}
+
+// OIDC is how people log in by an OpenID Connect issuer; without an issuer they
+// cannot.
+type OIDC struct {
+	Issuer, Audience       string
+	TenantClaim, RoleClaim string
+	PlatformValue          string
 }
 
 // Program is what a program adds to the table.

@@ -11,6 +11,139 @@ import (
 	hub "github.com/streaming-hub/streaming-hub/hub"
 )
 
+const AuditByID = `-- name: AuditByID :many
+SELECT id, tenant_id, actor_id, actor_name, action, object, before, after FROM audit_log
+WHERE id = ANY($1::uuid[]) AND id >= $2 AND id <= $3
+`
+
+type AuditByIDParams struct {
+	Ids     []hub.ID
+	Lowest  hub.ID
+	Highest hub.ID
+}
+
+// Served by the primary key, in the partitions between lowest and highest.
+func (q *Queries) AuditByID(ctx context.Context, db DBTX, arg AuditByIDParams) ([]AuditLog, error) {
+	rows, err := db.Query(ctx, AuditByID, arg.Ids, arg.Lowest, arg.Highest)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditLog
+	for rows.Next() {
+		var i AuditLog
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.ActorID,
+			&i.ActorName,
+			&i.Action,
+			&i.Object,
+			&i.Before,
+			&i.After,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const AuditPage = `-- name: AuditPage :many
+SELECT id, tenant_id, actor_id, actor_name, action, object, before, after FROM audit_log
+WHERE id < $1 AND id >= $2
+ORDER BY id DESC
+LIMIT $3
+`
+
+type AuditPageParams struct {
+	Before hub.ID
+	Lowest hub.ID
+	Page   int32
+}
+
+// Served by the primary key.
+func (q *Queries) AuditPage(ctx context.Context, db DBTX, arg AuditPageParams) ([]AuditLog, error) {
+	rows, err := db.Query(ctx, AuditPage, arg.Before, arg.Lowest, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditLog
+	for rows.Next() {
+		var i AuditLog
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.ActorID,
+			&i.ActorName,
+			&i.Action,
+			&i.Object,
+			&i.Before,
+			&i.After,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const AuditPageOfTenant = `-- name: AuditPageOfTenant :many
+SELECT id, tenant_id, actor_id, actor_name, action, object, before, after FROM audit_log
+WHERE tenant_id = $1::text AND id < $2 AND id >= $3
+ORDER BY id DESC
+LIMIT $4
+`
+
+type AuditPageOfTenantParams struct {
+	TenantID string
+	Before   hub.ID
+	Lowest   hub.ID
+	Page     int32
+}
+
+// Served by audit_log_tenant.
+func (q *Queries) AuditPageOfTenant(ctx context.Context, db DBTX, arg AuditPageOfTenantParams) ([]AuditLog, error) {
+	rows, err := db.Query(ctx, AuditPageOfTenant,
+		arg.TenantID,
+		arg.Before,
+		arg.Lowest,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuditLog
+	for rows.Next() {
+		var i AuditLog
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.ActorID,
+			&i.ActorName,
+			&i.Action,
+			&i.Object,
+			&i.Before,
+			&i.After,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const InsertAuditEntries = `-- name: InsertAuditEntries :exec
 
 INSERT INTO audit_log (id, tenant_id, actor_id, actor_name, action, object, before, after)

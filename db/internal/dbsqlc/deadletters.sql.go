@@ -59,6 +59,61 @@ func (q *Queries) DeadEnds(ctx context.Context, db DBTX, arg DeadEndsParams) ([]
 	return items, nil
 }
 
+const DeadEndsOfCause = `-- name: DeadEndsOfCause :many
+SELECT id, delivery_id, run, state, dead_reason FROM delivery_results
+WHERE fingerprint = $1::bytea AND id < $2 AND id >= $3
+ORDER BY id DESC
+LIMIT $4
+`
+
+type DeadEndsOfCauseParams struct {
+	Fingerprint []byte
+	Before      hub.ID
+	Lowest      hub.ID
+	Page        int32
+}
+
+type DeadEndsOfCauseRow struct {
+	ID         hub.ID
+	DeliveryID hub.ID
+	Run        int32
+	State      string
+	DeadReason *string
+}
+
+// Of one cause, which is one of a destination and so of a tenant. Served by the
+// index of delivery_results by fingerprint and id, the newest partition first.
+func (q *Queries) DeadEndsOfCause(ctx context.Context, db DBTX, arg DeadEndsOfCauseParams) ([]DeadEndsOfCauseRow, error) {
+	rows, err := db.Query(ctx, DeadEndsOfCause,
+		arg.Fingerprint,
+		arg.Before,
+		arg.Lowest,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DeadEndsOfCauseRow
+	for rows.Next() {
+		var i DeadEndsOfCauseRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.DeliveryID,
+			&i.Run,
+			&i.State,
+			&i.DeadReason,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const DeadEndsOfTenant = `-- name: DeadEndsOfTenant :many
 
 SELECT id, delivery_id, run, state, dead_reason FROM delivery_results

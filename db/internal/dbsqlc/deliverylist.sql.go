@@ -66,6 +66,39 @@ func (q *Queries) AttemptsOfDeliveries(ctx context.Context, db DBTX, arg Attempt
 	return items, nil
 }
 
+const AuthorizationsOfDestinations = `-- name: AuthorizationsOfDestinations :many
+SELECT destination_id, kind, name FROM destination_credentials
+WHERE destination_id = ANY($1::uuid[]) AND slot = 'AUTHORIZATION'
+`
+
+type AuthorizationsOfDestinationsRow struct {
+	DestinationID hub.ID
+	Kind          string
+	Name          string
+}
+
+// How the destinations of attempts ask the hub to authorize itself, without the
+// secret. Served by the unique key.
+func (q *Queries) AuthorizationsOfDestinations(ctx context.Context, db DBTX, destinationIds []hub.ID) ([]AuthorizationsOfDestinationsRow, error) {
+	rows, err := db.Query(ctx, AuthorizationsOfDestinations, destinationIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AuthorizationsOfDestinationsRow
+	for rows.Next() {
+		var i AuthorizationsOfDestinationsRow
+		if err := rows.Scan(&i.DestinationID, &i.Kind, &i.Name); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const Births = `-- name: Births :many
 SELECT id, tenant_id, event_id, subscription_id, destination_id FROM deliveries
 WHERE id < $1
@@ -367,7 +400,7 @@ func (q *Queries) EndsOfTenant(ctx context.Context, db DBTX, arg EndsOfTenantPar
 }
 
 const LastAttemptHeads = `-- name: LastAttemptHeads :many
-SELECT DISTINCT ON (delivery_id) delivery_id, run, number, started_at, total_us, state
+SELECT DISTINCT ON (delivery_id) delivery_id, destination_id, run, number, started_at, total_us, state
 FROM attempts
 WHERE delivery_id = ANY($1::uuid[]) AND id >= $2
 ORDER BY delivery_id, number DESC, id DESC
@@ -379,12 +412,13 @@ type LastAttemptHeadsParams struct {
 }
 
 type LastAttemptHeadsRow struct {
-	DeliveryID hub.ID
-	Run        int32
-	Number     int32
-	StartedAt  time.Time
-	TotalUs    int32
-	State      string
+	DeliveryID    hub.ID
+	DestinationID hub.ID
+	Run           int32
+	Number        int32
+	StartedAt     time.Time
+	TotalUs       int32
+	State         string
 }
 
 // The last attempt of each, without its detail. Served by attempts_delivery.
@@ -399,6 +433,7 @@ func (q *Queries) LastAttemptHeads(ctx context.Context, db DBTX, arg LastAttempt
 		var i LastAttemptHeadsRow
 		if err := rows.Scan(
 			&i.DeliveryID,
+			&i.DestinationID,
 			&i.Run,
 			&i.Number,
 			&i.StartedAt,
@@ -464,7 +499,7 @@ func (q *Queries) LastAttempts(ctx context.Context, db DBTX, arg LastAttemptsPar
 }
 
 const LastEnds = `-- name: LastEnds :many
-SELECT DISTINCT ON (delivery_id) id, delivery_id, run, state, dead_reason, last_error
+SELECT DISTINCT ON (delivery_id) id, delivery_id, run, state, dead_reason, last_error, fingerprint
 FROM delivery_results
 WHERE delivery_id = ANY($1::uuid[]) AND id >= $2
 ORDER BY delivery_id, run DESC, id DESC
@@ -476,12 +511,13 @@ type LastEndsParams struct {
 }
 
 type LastEndsRow struct {
-	ID         hub.ID
-	DeliveryID hub.ID
-	Run        int32
-	State      string
-	DeadReason *string
-	LastError  string
+	ID          hub.ID
+	DeliveryID  hub.ID
+	Run         int32
+	State       string
+	DeadReason  *string
+	LastError   string
+	Fingerprint []byte
 }
 
 // The end of the highest run of each. Served by delivery_results_delivery.
@@ -501,6 +537,7 @@ func (q *Queries) LastEnds(ctx context.Context, db DBTX, arg LastEndsParams) ([]
 			&i.State,
 			&i.DeadReason,
 			&i.LastError,
+			&i.Fingerprint,
 		); err != nil {
 			return nil, err
 		}
@@ -513,7 +550,7 @@ func (q *Queries) LastEnds(ctx context.Context, db DBTX, arg LastEndsParams) ([]
 }
 
 const QueuedByID = `-- name: QueuedByID :many
-SELECT id, run, attempts, run_attempts, received_at, first_failed_at,
+SELECT id, destination_id, run, attempts, run_attempts, received_at, first_failed_at, last_at, test,
   coalesce(leased_until > now(), false)::boolean AS leased,
   (due_at = 'infinity')::boolean AS held,
   (CASE WHEN due_at = 'infinity' THEN now() ELSE due_at END)::timestamptz AS due_at
@@ -523,11 +560,14 @@ WHERE id = ANY($1::uuid[])
 
 type QueuedByIDRow struct {
 	ID            hub.ID
+	DestinationID hub.ID
 	Run           int32
 	Attempts      int32
 	RunAttempts   int32
 	ReceivedAt    time.Time
 	FirstFailedAt *time.Time
+	LastAt        *time.Time
+	Test          bool
 	Leased        bool
 	Held          bool
 	DueAt         time.Time
@@ -545,11 +585,14 @@ func (q *Queries) QueuedByID(ctx context.Context, db DBTX, ids []hub.ID) ([]Queu
 		var i QueuedByIDRow
 		if err := rows.Scan(
 			&i.ID,
+			&i.DestinationID,
 			&i.Run,
 			&i.Attempts,
 			&i.RunAttempts,
 			&i.ReceivedAt,
 			&i.FirstFailedAt,
+			&i.LastAt,
+			&i.Test,
 			&i.Leased,
 			&i.Held,
 			&i.DueAt,

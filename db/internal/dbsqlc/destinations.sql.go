@@ -12,6 +12,47 @@ import (
 	hub "github.com/streaming-hub/streaming-hub/hub"
 )
 
+const AddChores = `-- name: AddChores :exec
+INSERT INTO lane_chores (id, tenant_id, subscription_id, destination_id)
+SELECT gen_random_uuid(), $1::text, c.subscription_id, c.destination_id
+FROM ROWS FROM (unnest($2::uuid[]), unnest($3::uuid[])) AS c(subscription_id, destination_id)
+`
+
+type AddChoresParams struct {
+	TenantID        string
+	SubscriptionIds []hub.ID
+	DestinationIds  []hub.ID
+}
+
+// AddChores asks the data plane to bring the waiting deliveries of
+// subscriptions in line with them, lane by lane.
+func (q *Queries) AddChores(ctx context.Context, db DBTX, arg AddChoresParams) error {
+	_, err := db.Exec(ctx, AddChores, arg.TenantID, arg.SubscriptionIds, arg.DestinationIds)
+	return err
+}
+
+const ClearSpan = `-- name: ClearSpan :exec
+DELETE FROM failure_spans WHERE subscription_id = $1
+`
+
+// ClearSpan forgets the failures of a subscription in a row.
+func (q *Queries) ClearSpan(ctx context.Context, db DBTX, subscriptionID hub.ID) error {
+	_, err := db.Exec(ctx, ClearSpan, subscriptionID)
+	return err
+}
+
+const CountSubscriptions = `-- name: CountSubscriptions :one
+SELECT count(*)::integer FROM event_subscriptions WHERE destination_id = $1 AND deleted_at IS NULL
+`
+
+// Served by event_subscriptions_destination.
+func (q *Queries) CountSubscriptions(ctx context.Context, db DBTX, destinationID hub.ID) (int32, error) {
+	row := db.QueryRow(ctx, CountSubscriptions, destinationID)
+	var column_1 int32
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const DestinationByURL = `-- name: DestinationByURL :many
 SELECT id, tenant_id, kind, url, created_at, rate_limit, max_in_flight, failure_policy, version FROM destinations WHERE tenant_id = $1 AND kind = $2 AND url = $3
 `
@@ -53,12 +94,116 @@ func (q *Queries) DestinationByURL(ctx context.Context, db DBTX, arg Destination
 	return items, nil
 }
 
+const DestinationPage = `-- name: DestinationPage :many
+SELECT id, tenant_id, kind, url, created_at, rate_limit, max_in_flight, failure_policy, version FROM destinations
+WHERE id < $1
+  AND ($2::text = '' OR kind = $2::text) AND ($3::text = '' OR url = $3::text)
+ORDER BY id DESC
+LIMIT $4
+`
+
+type DestinationPageParams struct {
+	Before hub.ID
+	Kind   string
+	Url    string
+	Page   int32
+}
+
+// Served by the primary key.
+func (q *Queries) DestinationPage(ctx context.Context, db DBTX, arg DestinationPageParams) ([]Destination, error) {
+	rows, err := db.Query(ctx, DestinationPage,
+		arg.Before,
+		arg.Kind,
+		arg.Url,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Destination
+	for rows.Next() {
+		var i Destination
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Kind,
+			&i.Url,
+			&i.CreatedAt,
+			&i.RateLimit,
+			&i.MaxInFlight,
+			&i.FailurePolicy,
+			&i.Version,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const DestinationPageOfTenant = `-- name: DestinationPageOfTenant :many
+SELECT id, tenant_id, kind, url, created_at, rate_limit, max_in_flight, failure_policy, version FROM destinations
+WHERE tenant_id = $1 AND id < $2
+  AND ($3::text = '' OR kind = $3::text) AND ($4::text = '' OR url = $4::text)
+ORDER BY id DESC
+LIMIT $5
+`
+
+type DestinationPageOfTenantParams struct {
+	TenantID string
+	Before   hub.ID
+	Kind     string
+	Url      string
+	Page     int32
+}
+
+// Served by the unique key of (tenant_id, kind, url): a tenant has few.
+func (q *Queries) DestinationPageOfTenant(ctx context.Context, db DBTX, arg DestinationPageOfTenantParams) ([]Destination, error) {
+	rows, err := db.Query(ctx, DestinationPageOfTenant,
+		arg.TenantID,
+		arg.Before,
+		arg.Kind,
+		arg.Url,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Destination
+	for rows.Next() {
+		var i Destination
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Kind,
+			&i.Url,
+			&i.CreatedAt,
+			&i.RateLimit,
+			&i.MaxInFlight,
+			&i.FailurePolicy,
+			&i.Version,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const DestinationsByID = `-- name: DestinationsByID :many
 
 SELECT id, tenant_id, kind, url, created_at, rate_limit, max_in_flight, failure_policy, version FROM destinations WHERE id = ANY($1::uuid[])
 `
 
-// Destinations and the secrets that sign for them.
+// Destinations: where events go, with limits and failure policy.
 // Served by the primary key.
 func (q *Queries) DestinationsByID(ctx context.Context, db DBTX, ids []hub.ID) ([]Destination, error) {
 	rows, err := db.Query(ctx, DestinationsByID, ids)
@@ -90,17 +235,33 @@ func (q *Queries) DestinationsByID(ctx context.Context, db DBTX, ids []hub.ID) (
 	return items, nil
 }
 
+const ForgetSpan = `-- name: ForgetSpan :execrows
+DELETE FROM failure_spans WHERE subscription_id = $1
+`
+
+// ForgetSpan does so too and tells whether there were any.
+func (q *Queries) ForgetSpan(ctx context.Context, db DBTX, subscriptionID hub.ID) (int64, error) {
+	result, err := db.Exec(ctx, ForgetSpan, subscriptionID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const InsertDestination = `-- name: InsertDestination :exec
-INSERT INTO destinations (id, tenant_id, kind, url, created_at)
-VALUES ($1, $2, $3, $4, $5)
+INSERT INTO destinations (id, tenant_id, kind, url, rate_limit, max_in_flight, failure_policy, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 `
 
 type InsertDestinationParams struct {
-	ID        hub.ID
-	TenantID  string
-	Kind      string
-	Url       string
-	CreatedAt time.Time
+	ID            hub.ID
+	TenantID      string
+	Kind          string
+	Url           string
+	RateLimit     *int32
+	MaxInFlight   *int32
+	FailurePolicy []byte
+	CreatedAt     time.Time
 }
 
 func (q *Queries) InsertDestination(ctx context.Context, db DBTX, arg InsertDestinationParams) error {
@@ -109,75 +270,81 @@ func (q *Queries) InsertDestination(ctx context.Context, db DBTX, arg InsertDest
 		arg.TenantID,
 		arg.Kind,
 		arg.Url,
+		arg.RateLimit,
+		arg.MaxInFlight,
+		arg.FailurePolicy,
 		arg.CreatedAt,
 	)
 	return err
 }
 
-const InsertSecret = `-- name: InsertSecret :exec
-INSERT INTO destination_secrets (
-  id, tenant_id, destination_id, version, key_id, wrapped_key, ciphertext, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+const RateStateOf = `-- name: RateStateOf :many
+SELECT state FROM failure_rates WHERE destination_id = $1 FOR UPDATE
 `
 
-type InsertSecretParams struct {
-	ID            hub.ID
-	TenantID      string
-	DestinationID hub.ID
-	Version       int32
-	KeyID         string
-	WrappedKey    []byte
-	Ciphertext    []byte
-	CreatedAt     time.Time
-}
-
-func (q *Queries) InsertSecret(ctx context.Context, db DBTX, arg InsertSecretParams) error {
-	_, err := db.Exec(ctx, InsertSecret,
-		arg.ID,
-		arg.TenantID,
-		arg.DestinationID,
-		arg.Version,
-		arg.KeyID,
-		arg.WrappedKey,
-		arg.Ciphertext,
-		arg.CreatedAt,
-	)
-	return err
-}
-
-const SecretsOfDestination = `-- name: SecretsOfDestination :many
-SELECT id, tenant_id, destination_id, version, key_id, wrapped_key, ciphertext, created_at, not_after FROM destination_secrets
-WHERE destination_id = $1 AND (not_after IS NULL OR not_after > now())
-ORDER BY version DESC
-`
-
-// Those that sign now, newest first. Served by the unique key.
-func (q *Queries) SecretsOfDestination(ctx context.Context, db DBTX, destinationID hub.ID) ([]DestinationSecret, error) {
-	rows, err := db.Query(ctx, SecretsOfDestination, destinationID)
+// RateStateOf is where a destination stands under FAILURE_RATE; without a row
+// it never failed. Served by the primary key.
+func (q *Queries) RateStateOf(ctx context.Context, db DBTX, destinationID hub.ID) ([]string, error) {
+	rows, err := db.Query(ctx, RateStateOf, destinationID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []DestinationSecret
+	var items []string
 	for rows.Next() {
-		var i DestinationSecret
-		if err := rows.Scan(
-			&i.ID,
-			&i.TenantID,
-			&i.DestinationID,
-			&i.Version,
-			&i.KeyID,
-			&i.WrappedKey,
-			&i.Ciphertext,
-			&i.CreatedAt,
-			&i.NotAfter,
-		); err != nil {
+		var state string
+		if err := rows.Scan(&state); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, state)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
 	return items, nil
+}
+
+const RestartRate = `-- name: RestartRate :exec
+UPDATE failure_rates
+SET attempts = 0, failures = 0, failures_in_row = 0, state = 'ACTIVE', state_since = $1::timestamptz, next_try_at = NULL,
+    changed_at = now()
+WHERE destination_id = $2 AND state <> 'ACTIVE'
+`
+
+type RestartRateParams struct {
+	Now           time.Time
+	DestinationID hub.ID
+}
+
+// RestartRate enables a destination that FAILURE_RATE switched off: counters
+// are 0, the time of the last success stays. The row stays too, so that
+// replicas find the change. An active one is left alone.
+func (q *Queries) RestartRate(ctx context.Context, db DBTX, arg RestartRateParams) error {
+	_, err := db.Exec(ctx, RestartRate, arg.Now, arg.DestinationID)
+	return err
+}
+
+const UpdateDestination = `-- name: UpdateDestination :exec
+UPDATE destinations
+SET rate_limit = $1, max_in_flight = $2, failure_policy = $3,
+    version = version + 1
+WHERE id = $4
+`
+
+type UpdateDestinationParams struct {
+	RateLimit     *int32
+	MaxInFlight   *int32
+	FailurePolicy []byte
+	ID            hub.ID
+}
+
+// UpdateDestination is made under the tenant's lock.
+func (q *Queries) UpdateDestination(ctx context.Context, db DBTX, arg UpdateDestinationParams) error {
+	_, err := db.Exec(ctx, UpdateDestination,
+		arg.RateLimit,
+		arg.MaxInFlight,
+		arg.FailurePolicy,
+		arg.ID,
+	)
+	return err
 }

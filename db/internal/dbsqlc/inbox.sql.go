@@ -75,19 +75,21 @@ func (q *Queries) EnsureTenants(ctx context.Context, db DBTX, tenantIds []string
 
 const InsertDeliveries = `-- name: InsertDeliveries :exec
 WITH born AS (
-  SELECT id, tenant_id, event_id, subscription_id, destination_id, body_bytes, lease_token, due_in_us FROM ROWS FROM (
+  SELECT id, tenant_id, event_id, subscription_id, destination_id, body_bytes, lease_token, due_in_us, last FROM ROWS FROM (
     unnest($1::uuid[]), unnest($2::text[]), unnest($3::uuid[]),
     unnest($4::uuid[]), unnest($5::uuid[]),
-    unnest($6::integer[]), unnest($7::bigint[]), unnest($8::bigint[])
-  ) AS d(id, tenant_id, event_id, subscription_id, destination_id, body_bytes, lease_token, due_in_us)
+    unnest($6::integer[]), unnest($7::bigint[]), unnest($8::bigint[]),
+    unnest($9::boolean[])
+  ) AS d(id, tenant_id, event_id, subscription_id, destination_id, body_bytes, lease_token, due_in_us, last)
 ), queued AS (
   INSERT INTO delivery_queue (
     id, tenant_id, destination_id, subscription_id, event_id, due_at,
-    leased_until, lease_token, received_at, body_bytes)
+    leased_until, lease_token, received_at, body_bytes, last_at)
   SELECT id, tenant_id, destination_id, subscription_id, event_id,
     now() + due_in_us * interval '1 microsecond',
-    CASE WHEN lease_token <> 0 THEN now() + $9::interval END, nullif(lease_token, 0),
-    $10::timestamptz, body_bytes
+    CASE WHEN lease_token <> 0 THEN now() + $10::interval END, nullif(lease_token, 0),
+    $11::timestamptz, body_bytes,
+    CASE WHEN last THEN now() + due_in_us * interval '1 microsecond' END
   FROM born
 )
 INSERT INTO deliveries (id, tenant_id, event_id, subscription_id, destination_id)
@@ -103,6 +105,7 @@ type InsertDeliveriesParams struct {
 	BodyBytes       []int32
 	LeaseTokens     []int64
 	DueInUs         []int64
+	Lasts           []bool
 	Lease           pgtype.Interval
 	ReceivedAt      time.Time
 }
@@ -119,6 +122,7 @@ func (q *Queries) InsertDeliveries(ctx context.Context, db DBTX, arg InsertDeliv
 		arg.BodyBytes,
 		arg.LeaseTokens,
 		arg.DueInUs,
+		arg.Lasts,
 		arg.Lease,
 		arg.ReceivedAt,
 	)

@@ -311,6 +311,8 @@ type IdempotencyKey struct {
 	// The payload, sealed: it may show a secret. Null while the call runs.
 	Answer    []byte
 	CreatedAt time.Time
+	// The call has changed something, written in the transaction of its audit entry: it is never run again, even if its answer was lost.
+	Ran bool
 }
 
 type IngestProgress struct {
@@ -328,10 +330,12 @@ type LaneChore struct {
 	TenantID       string
 	SubscriptionID hub.ID
 	DestinationID  hub.ID
-	// How far the lane was walked; null at the start.
-	AfterDue    *time.Time
-	AfterID     *hub.ID
-	LeasedUntil *time.Time
+	Round          int16
+	// The lane was walked; now the held deliveries of the subscription are, by id.
+	Held      bool
+	AfterDue  time.Time
+	AfterID   hub.ID
+	NotBefore time.Time
 }
 
 type OutcomeFeed struct {

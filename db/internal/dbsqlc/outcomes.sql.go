@@ -69,21 +69,23 @@ func (q *Queries) InsertAttempts(ctx context.Context, db DBTX, arg InsertAttempt
 }
 
 const InsertDeadResults = `-- name: InsertDeadResults :exec
-INSERT INTO delivery_results (id, tenant_id, delivery_id, run, state, dead_reason, last_error)
-SELECT r.id, r.tenant_id, r.delivery_id, r.run, 'DEAD', r.dead_reason, r.last_error
+INSERT INTO delivery_results (id, tenant_id, delivery_id, run, state, dead_reason, last_error, fingerprint)
+SELECT r.id, r.tenant_id, r.delivery_id, r.run, 'DEAD', r.dead_reason, r.last_error, nullif(r.fingerprint, ''::bytea)
 FROM ROWS FROM (
   unnest($1::uuid[]), unnest($2::text[]), unnest($3::uuid[]),
-  unnest($4::integer[]), unnest($5::text[]), unnest($6::text[])
-) AS r(id, tenant_id, delivery_id, run, dead_reason, last_error)
+  unnest($4::integer[]), unnest($5::text[]), unnest($6::text[]),
+  unnest($7::bytea[])
+) AS r(id, tenant_id, delivery_id, run, dead_reason, last_error, fingerprint)
 `
 
 type InsertDeadResultsParams struct {
-	Ids         []hub.ID
-	TenantIds   []string
-	DeliveryIds []hub.ID
-	Runs        []int32
-	DeadReasons []string
-	LastErrors  []string
+	Ids          []hub.ID
+	TenantIds    []string
+	DeliveryIds  []hub.ID
+	Runs         []int32
+	DeadReasons  []string
+	LastErrors   []string
+	Fingerprints [][]byte
 }
 
 func (q *Queries) InsertDeadResults(ctx context.Context, db DBTX, arg InsertDeadResultsParams) error {
@@ -94,6 +96,7 @@ func (q *Queries) InsertDeadResults(ctx context.Context, db DBTX, arg InsertDead
 		arg.Runs,
 		arg.DeadReasons,
 		arg.LastErrors,
+		arg.Fingerprints,
 	)
 	return err
 }
@@ -121,12 +124,13 @@ func (q *Queries) InsertFeed(ctx context.Context, db DBTX, arg InsertFeedParams)
 const RescheduleQueue = `-- name: RescheduleQueue :many
 UPDATE delivery_queue q
 SET due_at = o.next_at, attempts = o.number, run_attempts = o.run_attempts, reclaims = 0,
-    first_failed_at = coalesce(q.first_failed_at, o.started_at),
-    leased_until = NULL, lease_token = NULL
+    first_failed_at = coalesce(q.first_failed_at, o.started_at), last_at = o.last_at,
+    leased_until = NULL, lease_token = NULL, alone = false
 FROM ROWS FROM (
   unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::timestamptz[]),
-  unnest($4::integer[]), unnest($5::integer[]), unnest($6::timestamptz[])
-) AS o(id, lease_token, next_at, number, run_attempts, started_at)
+  unnest($4::integer[]), unnest($5::integer[]), unnest($6::timestamptz[]),
+  unnest($7::timestamptz[])
+) AS o(id, lease_token, next_at, number, run_attempts, started_at, last_at)
 WHERE q.id = o.id AND q.lease_token = o.lease_token
 RETURNING q.id, o.lease_token::bigint AS lease_token
 `
@@ -138,6 +142,7 @@ type RescheduleQueueParams struct {
 	Numbers     []int32
 	RunAttempts []int32
 	StartedAts  []time.Time
+	LastAts     []time.Time
 }
 
 type RescheduleQueueRow struct {
@@ -154,6 +159,7 @@ func (q *Queries) RescheduleQueue(ctx context.Context, db DBTX, arg RescheduleQu
 		arg.Numbers,
 		arg.RunAttempts,
 		arg.StartedAts,
+		arg.LastAts,
 	)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,28 @@ import (
 	hub "github.com/streaming-hub/streaming-hub/hub"
 )
 
+const BeginAlone = `-- name: BeginAlone :execrows
+UPDATE delivery_queue
+SET alone = true, leased_until = now() + $1::interval
+WHERE id = $2 AND lease_token = $3::bigint
+`
+
+type BeginAloneParams struct {
+	Lease      pgtype.Interval
+	ID         hub.ID
+	LeaseToken int64
+}
+
+// BeginAlone gives a delivery that runs alone a fresh lease and notes that the
+// run begins: should the lease end without an outcome, this run is to blame.
+func (q *Queries) BeginAlone(ctx context.Context, db DBTX, arg BeginAloneParams) (int64, error) {
+	result, err := db.Exec(ctx, BeginAlone, arg.Lease, arg.ID, arg.LeaseToken)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const ClaimLanes = `-- name: ClaimLanes :many
 WITH due AS (
   SELECT ready.id
@@ -33,11 +55,14 @@ WITH due AS (
 UPDATE delivery_queue q
 SET leased_until = now() + $1::interval,
     lease_token = (random() * 9007199254740991)::bigint + 1,
-    reclaims = q.reclaims + CASE WHEN q.leased_until IS NULL THEN 0 ELSE 1 END
+    reclaims = CASE WHEN q.leased_until IS NULL THEN q.reclaims
+                    WHEN q.alone THEN q.reclaims + 1
+                    ELSE greatest(q.reclaims, 1) END,
+    alone = false
 WHERE q.id = ANY(ARRAY(SELECT due.id FROM due))
-RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.due_at,
+RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.due_at, q.last_at,
   q.lease_token, q.received_at, q.first_failed_at, q.run, q.attempts,
-  q.run_attempts, q.reclaims, q.body_bytes
+  q.run_attempts, q.reclaims, q.test, q.body_bytes
 `
 
 type ClaimLanesParams struct {
@@ -54,6 +79,7 @@ type ClaimLanesRow struct {
 	SubscriptionID hub.ID
 	EventID        hub.ID
 	DueAt          time.Time
+	LastAt         *time.Time
 	LeaseToken     *int64
 	ReceivedAt     time.Time
 	FirstFailedAt  *time.Time
@@ -61,12 +87,15 @@ type ClaimLanesRow struct {
 	Attempts       int32
 	RunAttempts    int32
 	Reclaims       int16
+	Test           bool
 	BodyBytes      int32
 }
 
 // ClaimLanes leases up to the given number of due deliveries of each lane.
-// Leases that ran out are claimed again and counted. Each row gets a random
-// token of its own, its fence. Served by the lane index, then the key.
+// Leases that ran out are claimed again: the first time makes the delivery run
+// alone from then on, and only leases of such runs are counted further. Each
+// row gets a random token of its own, its fence. Served by the lane index,
+// then the key.
 func (q *Queries) ClaimLanes(ctx context.Context, db DBTX, arg ClaimLanesParams) ([]ClaimLanesRow, error) {
 	rows, err := db.Query(ctx, ClaimLanes,
 		arg.Lease,
@@ -88,6 +117,7 @@ func (q *Queries) ClaimLanes(ctx context.Context, db DBTX, arg ClaimLanesParams)
 			&i.SubscriptionID,
 			&i.EventID,
 			&i.DueAt,
+			&i.LastAt,
 			&i.LeaseToken,
 			&i.ReceivedAt,
 			&i.FirstFailedAt,
@@ -95,6 +125,107 @@ func (q *Queries) ClaimLanes(ctx context.Context, db DBTX, arg ClaimLanesParams)
 			&i.Attempts,
 			&i.RunAttempts,
 			&i.Reclaims,
+			&i.Test,
+			&i.BodyBytes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const ClaimLast = `-- name: ClaimLast :many
+WITH due AS (
+  SELECT ready.id
+  FROM ROWS FROM (
+    unnest($2::text[]), unnest($3::uuid[]), unnest($4::bigint[])
+  ) AS lane(tenant_id, destination_id, quota)
+  CROSS JOIN LATERAL (
+    SELECT q.id
+    FROM delivery_queue q
+    WHERE q.tenant_id = lane.tenant_id AND q.destination_id = lane.destination_id
+      AND q.last_at <= now() AND q.due_at <= now()
+      AND (q.leased_until IS NULL OR q.leased_until < now())
+    ORDER BY q.last_at
+    LIMIT lane.quota
+    FOR UPDATE SKIP LOCKED
+  ) ready
+)
+UPDATE delivery_queue q
+SET leased_until = now() + $1::interval,
+    lease_token = (random() * 9007199254740991)::bigint + 1,
+    reclaims = CASE WHEN q.leased_until IS NULL THEN q.reclaims
+                    WHEN q.alone THEN q.reclaims + 1
+                    ELSE greatest(q.reclaims, 1) END,
+    alone = false
+WHERE q.id = ANY(ARRAY(SELECT due.id FROM due))
+RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.due_at, q.last_at,
+  q.lease_token, q.received_at, q.first_failed_at, q.run, q.attempts,
+  q.run_attempts, q.reclaims, q.test, q.body_bytes
+`
+
+type ClaimLastParams struct {
+	Lease          pgtype.Interval
+	TenantIds      []string
+	DestinationIds []hub.ID
+	Quotas         []int64
+}
+
+type ClaimLastRow struct {
+	ID             hub.ID
+	TenantID       string
+	DestinationID  hub.ID
+	SubscriptionID hub.ID
+	EventID        hub.ID
+	DueAt          time.Time
+	LastAt         *time.Time
+	LeaseToken     *int64
+	ReceivedAt     time.Time
+	FirstFailedAt  *time.Time
+	Run            int32
+	Attempts       int32
+	RunAttempts    int32
+	Reclaims       int16
+	Test           bool
+	BodyBytes      int32
+}
+
+// ClaimLast is ClaimLanes for lanes behind an open circuit: only deliveries
+// whose next attempt is the last. Served by the index of those, then the key.
+func (q *Queries) ClaimLast(ctx context.Context, db DBTX, arg ClaimLastParams) ([]ClaimLastRow, error) {
+	rows, err := db.Query(ctx, ClaimLast,
+		arg.Lease,
+		arg.TenantIds,
+		arg.DestinationIds,
+		arg.Quotas,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ClaimLastRow
+	for rows.Next() {
+		var i ClaimLastRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.DestinationID,
+			&i.SubscriptionID,
+			&i.EventID,
+			&i.DueAt,
+			&i.LastAt,
+			&i.LeaseToken,
+			&i.ReceivedAt,
+			&i.FirstFailedAt,
+			&i.Run,
+			&i.Attempts,
+			&i.RunAttempts,
+			&i.Reclaims,
+			&i.Test,
 			&i.BodyBytes,
 		); err != nil {
 			return nil, err
@@ -219,6 +350,15 @@ func (q *Queries) LanesAfter(ctx context.Context, db DBTX, arg LanesAfterParams)
 	return items, nil
 }
 
+const NotifyDue = `-- name: NotifyDue :exec
+SELECT pg_notify('hub_due', '')
+`
+
+func (q *Queries) NotifyDue(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, NotifyDue)
+	return err
+}
+
 const OldestDue = `-- name: OldestDue :one
 WITH RECURSIVE lanes AS (
   (SELECT q.tenant_id, q.destination_id, 1 AS n
@@ -241,10 +381,20 @@ FROM lanes CROSS JOIN LATERAL (
     AND q.due_at <= now() AND (q.leased_until IS NULL OR q.leased_until < now())
   ORDER BY q.due_at LIMIT 1
 ) head
+WHERE NOT EXISTS (
+    SELECT FROM circuit_breakers b
+    WHERE b.destination_id = lanes.destination_id AND (b.phase <> 'CLOSED' OR b.ramp_limit > 0))
+  AND NOT EXISTS (
+    SELECT FROM destinations d
+    WHERE d.id = lanes.destination_id AND (d.rate_limit IS NOT NULL OR d.max_in_flight IS NOT NULL))
+  AND NOT EXISTS (
+    SELECT FROM failure_rates r WHERE r.destination_id = lanes.destination_id AND r.state <> 'ACTIVE')
 `
 
 // OldestDue is the age in seconds of the oldest delivery that is due and has
-// no lease, over the first lanes; 0 when there is none.
+// no lease, over the first lanes; 0 when there is none. Lanes that wait for a
+// reason do not count: an open circuit, a limit of the destination's, a
+// destination that is switched off.
 func (q *Queries) OldestDue(ctx context.Context, db DBTX, maxLanes int32) (float64, error) {
 	row := db.QueryRow(ctx, OldestDue, maxLanes)
 	var age_seconds float64
@@ -254,20 +404,52 @@ func (q *Queries) OldestDue(ctx context.Context, db DBTX, maxLanes int32) (float
 
 const ReleaseLeases = `-- name: ReleaseLeases :exec
 UPDATE delivery_queue q
-SET leased_until = NULL, lease_token = NULL,
-    due_at = CASE WHEN $1::interval > interval '0' THEN now() + $1::interval ELSE q.due_at END
-WHERE q.id = ANY($2::uuid[]) AND q.lease_token = ANY($3::bigint[])
+SET leased_until = NULL, lease_token = NULL, alone = false,
+    due_at = CASE WHEN o.hold AND NOT EXISTS (
+                    SELECT FROM event_subscriptions s
+                    WHERE s.id = q.subscription_id AND s.enabled AND s.verification_state = 'ACTIVE' AND s.deleted_at IS NULL)
+                    THEN 'infinity'::timestamptz
+                  WHEN o.hold THEN now() + interval '1 s'
+                  WHEN o.put_off_us > 0 THEN now() + o.put_off_us * interval '1 microsecond'
+                  ELSE q.due_at END,
+    last_at = CASE WHEN o.hold THEN NULL ELSE q.last_at END,
+    destination_id = o.destination_id
+FROM ROWS FROM (
+  unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::bigint[]),
+  unnest($4::boolean[]), unnest($5::uuid[])
+) AS o(id, lease_token, put_off_us, hold, destination_id)
+WHERE q.id = o.id AND q.lease_token = o.lease_token
 `
 
 type ReleaseLeasesParams struct {
-	PutOff      pgtype.Interval
-	Ids         []hub.ID
-	LeaseTokens []int64
+	Ids            []hub.ID
+	LeaseTokens    []int64
+	PutOffUs       []int64
+	Holds          []bool
+	DestinationIds []hub.ID
 }
 
-// ReleaseLeases gives claimed deliveries back without an attempt. due_at moves
-// only when put_off is positive.
+// ReleaseLeases gives claimed deliveries back without an attempt: put off by so
+// many microseconds (0 keeps the due time), held until their subscription
+// returns unless it just did, or moved to the lane of another destination.
 func (q *Queries) ReleaseLeases(ctx context.Context, db DBTX, arg ReleaseLeasesParams) error {
-	_, err := db.Exec(ctx, ReleaseLeases, arg.PutOff, arg.Ids, arg.LeaseTokens)
+	_, err := db.Exec(ctx, ReleaseLeases,
+		arg.Ids,
+		arg.LeaseTokens,
+		arg.PutOffUs,
+		arg.Holds,
+		arg.DestinationIds,
+	)
 	return err
+}
+
+const SubscriptionExists = `-- name: SubscriptionExists :one
+SELECT EXISTS (SELECT FROM event_subscriptions WHERE id = $1 AND deleted_at IS NULL)
+`
+
+func (q *Queries) SubscriptionExists(ctx context.Context, db DBTX, id hub.ID) (bool, error) {
+	row := db.QueryRow(ctx, SubscriptionExists, id)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }

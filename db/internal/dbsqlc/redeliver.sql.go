@@ -11,51 +11,6 @@ import (
 	hub "github.com/streaming-hub/streaming-hub/hub"
 )
 
-const ActionByKey = `-- name: ActionByKey :many
-SELECT object FROM audit_log
-WHERE tenant_id = $1::text AND id >= $2 AND actor_id = $3::uuid AND action = $4
-  AND after ->> 'idempotencyKey' = $5::text
-ORDER BY id DESC
-LIMIT 1
-`
-
-type ActionByKeyParams struct {
-	TenantID string
-	Since    hub.ID
-	ActorID  hub.ID
-	Action   string
-	Key      string
-}
-
-// ActionByKey finds what a token acted on in a tenant under an idempotency
-// key. Served by audit_log_tenant: it reads what people did in the tenant
-// since then.
-func (q *Queries) ActionByKey(ctx context.Context, db DBTX, arg ActionByKeyParams) ([]string, error) {
-	rows, err := db.Query(ctx, ActionByKey,
-		arg.TenantID,
-		arg.Since,
-		arg.ActorID,
-		arg.Action,
-		arg.Key,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var object string
-		if err := rows.Scan(&object); err != nil {
-			return nil, err
-		}
-		items = append(items, object)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const ActionOn = `-- name: ActionOn :one
 SELECT count(*) FROM (
   SELECT FROM audit_log
@@ -160,14 +115,4 @@ func (q *Queries) LockDelivery(ctx context.Context, db DBTX, id hub.ID) ([]Deliv
 		return nil, err
 	}
 	return items, nil
-}
-
-const LockKey = `-- name: LockKey :exec
-SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))
-`
-
-// LockKey makes calls with the same idempotency key go one after the other.
-func (q *Queries) LockKey(ctx context.Context, db DBTX, key string) error {
-	_, err := db.Exec(ctx, LockKey, key)
-	return err
 }

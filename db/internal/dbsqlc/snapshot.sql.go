@@ -7,9 +7,6 @@ package dbsqlc
 
 import (
 	"context"
-	"time"
-
-	hub "github.com/streaming-hub/streaming-hub/hub"
 )
 
 const ConfigVersions = `-- name: ConfigVersions :many
@@ -36,6 +33,48 @@ func (q *Queries) ConfigVersions(ctx context.Context, db DBTX, tenantIds []strin
 	for rows.Next() {
 		var i ConfigVersionsRow
 		if err := rows.Scan(&i.TenantID, &i.ConfigVersion); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const CredentialsOfTenants = `-- name: CredentialsOfTenants :many
+SELECT c.id, c.tenant_id, c.destination_id, c.slot, c.kind, c.name, c.certificate, c.version, c.key_id, c.wrapped_key, c.ciphertext, c.created_at
+FROM destinations d
+JOIN destination_credentials c ON c.destination_id = d.id
+WHERE d.tenant_id = ANY($1::text[])
+ORDER BY c.destination_id, c.slot
+`
+
+// Served by the unique key of each destination.
+func (q *Queries) CredentialsOfTenants(ctx context.Context, db DBTX, tenantIds []string) ([]DestinationCredential, error) {
+	rows, err := db.Query(ctx, CredentialsOfTenants, tenantIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DestinationCredential
+	for rows.Next() {
+		var i DestinationCredential
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.DestinationID,
+			&i.Slot,
+			&i.Kind,
+			&i.Name,
+			&i.Certificate,
+			&i.Version,
+			&i.KeyID,
+			&i.WrappedKey,
+			&i.Ciphertext,
+			&i.CreatedAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -82,35 +121,24 @@ func (q *Queries) DestinationsOfTenants(ctx context.Context, db DBTX, tenantIds 
 }
 
 const SecretsOfTenants = `-- name: SecretsOfTenants :many
-SELECT s.id, s.tenant_id, s.destination_id, s.version, s.key_id, s.wrapped_key, s.ciphertext, s.not_after
+SELECT s.id, s.tenant_id, s.destination_id, s.version, s.key_id, s.wrapped_key, s.ciphertext, s.created_at, s.not_after
 FROM destinations d
 JOIN destination_secrets s ON s.destination_id = d.id
 WHERE d.tenant_id = ANY($1::text[]) AND (s.not_after IS NULL OR s.not_after > now())
 ORDER BY s.destination_id, s.version DESC
 `
 
-type SecretsOfTenantsRow struct {
-	ID            hub.ID
-	TenantID      string
-	DestinationID hub.ID
-	Version       int32
-	KeyID         string
-	WrappedKey    []byte
-	Ciphertext    []byte
-	NotAfter      *time.Time
-}
-
 // SecretsOfTenants are those that sign now: the current one and old ones
 // inside their overlap, newest first.
-func (q *Queries) SecretsOfTenants(ctx context.Context, db DBTX, tenantIds []string) ([]SecretsOfTenantsRow, error) {
+func (q *Queries) SecretsOfTenants(ctx context.Context, db DBTX, tenantIds []string) ([]DestinationSecret, error) {
 	rows, err := db.Query(ctx, SecretsOfTenants, tenantIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []SecretsOfTenantsRow
+	var items []DestinationSecret
 	for rows.Next() {
-		var i SecretsOfTenantsRow
+		var i DestinationSecret
 		if err := rows.Scan(
 			&i.ID,
 			&i.TenantID,
@@ -119,6 +147,7 @@ func (q *Queries) SecretsOfTenants(ctx context.Context, db DBTX, tenantIds []str
 			&i.KeyID,
 			&i.WrappedKey,
 			&i.Ciphertext,
+			&i.CreatedAt,
 			&i.NotAfter,
 		); err != nil {
 			return nil, err

@@ -27,10 +27,10 @@ func (q *Queries) BumpConfigVersion(ctx context.Context, db DBTX, tenantID strin
 const InsertSubscription = `-- name: InsertSubscription :exec
 INSERT INTO event_subscriptions (
   id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind,
-  verification_state, retry_policy, timeout_ms, created_at, updated_at)
+  verification_state, retry_policy, timeout_ms, headers, disable_on_gone, created_at, updated_at)
 VALUES (
   $1, $2, $3, $4, $5, $6, $7, $8, $9,
-  $10, $11, $12, $13, $13)
+  $10, $11, $12, $13, $14, $15, $15)
 `
 
 type InsertSubscriptionParams struct {
@@ -46,6 +46,8 @@ type InsertSubscriptionParams struct {
 	VerificationState string
 	RetryPolicy       []byte
 	TimeoutMs         int32
+	Headers           []byte
+	DisableOnGone     bool
 	CreatedAt         time.Time
 }
 
@@ -63,9 +65,69 @@ func (q *Queries) InsertSubscription(ctx context.Context, db DBTX, arg InsertSub
 		arg.VerificationState,
 		arg.RetryPolicy,
 		arg.TimeoutMs,
+		arg.Headers,
+		arg.DisableOnGone,
 		arg.CreatedAt,
 	)
 	return err
+}
+
+const LockSubscription = `-- name: LockSubscription :many
+SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at, headers, disable_on_gone, deleted_at FROM event_subscriptions
+WHERE id = $1 AND tenant_id = $2
+FOR UPDATE
+`
+
+type LockSubscriptionParams struct {
+	ID       hub.ID
+	TenantID string
+}
+
+// LockSubscription keeps others from changing a subscription that is about to
+// be written as a whole. The tenant's row is locked before. Served by the
+// primary key.
+func (q *Queries) LockSubscription(ctx context.Context, db DBTX, arg LockSubscriptionParams) ([]EventSubscription, error) {
+	rows, err := db.Query(ctx, LockSubscription, arg.ID, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EventSubscription
+	for rows.Next() {
+		var i EventSubscription
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Name,
+			&i.Description,
+			&i.Origin,
+			&i.EventTypes,
+			&i.SchemaMajor,
+			&i.DestinationID,
+			&i.Kind,
+			&i.Enabled,
+			&i.DisabledBy,
+			&i.DisabledReason,
+			&i.DisabledAt,
+			&i.VerificationState,
+			&i.VerificationError,
+			&i.RetryPolicy,
+			&i.TimeoutMs,
+			&i.Version,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.Headers,
+			&i.DisableOnGone,
+			&i.DeletedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const NotifyConfig = `-- name: NotifyConfig :exec
@@ -78,48 +140,9 @@ func (q *Queries) NotifyConfig(ctx context.Context, db DBTX, tenantID string) er
 	return err
 }
 
-const SetVerification = `-- name: SetVerification :execrows
-UPDATE event_subscriptions s
-SET verification_state = $1, verification_error = $2, updated_at = $3::timestamptz,
-    enabled = s.enabled OR $4::boolean,
-    disabled_reason = CASE WHEN $4 THEN '' ELSE s.disabled_reason END,
-    disabled_at = CASE WHEN $4 THEN NULL ELSE s.disabled_at END,
-    disabled_by = CASE WHEN $4 THEN NULL ELSE s.disabled_by END
-WHERE s.id = $5 AND s.version = $6 AND s.destination_id = $7
-`
-
-type SetVerificationParams struct {
-	State         string
-	Error         string
-	Now           time.Time
-	Revive        bool
-	ID            hub.ID
-	Version       int32
-	DestinationID hub.ID
-}
-
-// SetVerification records what a probe found, if the subscription still is
-// what was probed. revive also enables it: the
-// caller asks so, under the tenant's lock, for what the hub itself disabled. The version stays: it counts people's changes.
-func (q *Queries) SetVerification(ctx context.Context, db DBTX, arg SetVerificationParams) (int64, error) {
-	result, err := db.Exec(ctx, SetVerification,
-		arg.State,
-		arg.Error,
-		arg.Now,
-		arg.Revive,
-		arg.ID,
-		arg.Version,
-		arg.DestinationID,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const SubscriptionPage = `-- name: SubscriptionPage :many
 SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at, headers, disable_on_gone, deleted_at FROM event_subscriptions
-WHERE id < $1
+WHERE id < $1 AND deleted_at IS NULL
 ORDER BY id DESC
 LIMIT $2
 `
@@ -176,7 +199,7 @@ func (q *Queries) SubscriptionPage(ctx context.Context, db DBTX, arg Subscriptio
 
 const SubscriptionPageOfTenant = `-- name: SubscriptionPageOfTenant :many
 SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at, headers, disable_on_gone, deleted_at FROM event_subscriptions
-WHERE tenant_id = $1 AND id < $2
+WHERE tenant_id = $1 AND id < $2 AND deleted_at IS NULL
 ORDER BY id DESC
 LIMIT $3
 `
@@ -236,7 +259,7 @@ const SubscriptionsByID = `-- name: SubscriptionsByID :many
 SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at, headers, disable_on_gone, deleted_at FROM event_subscriptions WHERE id = ANY($1::uuid[])
 `
 
-// Served by the primary key.
+// Deleted ones too, so that history can name them. Served by the primary key.
 func (q *Queries) SubscriptionsByID(ctx context.Context, db DBTX, ids []hub.ID) ([]EventSubscription, error) {
 	rows, err := db.Query(ctx, SubscriptionsByID, ids)
 	if err != nil {
@@ -279,4 +302,164 @@ func (q *Queries) SubscriptionsByID(ctx context.Context, db DBTX, ids []hub.ID) 
 		return nil, err
 	}
 	return items, nil
+}
+
+const SubscriptionsOfDestination = `-- name: SubscriptionsOfDestination :many
+SELECT id, tenant_id, name, description, origin, event_types, schema_major, destination_id, kind, enabled, disabled_by, disabled_reason, disabled_at, verification_state, verification_error, retry_policy, timeout_ms, version, created_at, updated_at, headers, disable_on_gone, deleted_at FROM event_subscriptions
+WHERE destination_id = $1 AND deleted_at IS NULL
+ORDER BY id
+`
+
+// Those that exist still. Served by event_subscriptions_destination.
+func (q *Queries) SubscriptionsOfDestination(ctx context.Context, db DBTX, destinationID hub.ID) ([]EventSubscription, error) {
+	rows, err := db.Query(ctx, SubscriptionsOfDestination, destinationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EventSubscription
+	for rows.Next() {
+		var i EventSubscription
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Name,
+			&i.Description,
+			&i.Origin,
+			&i.EventTypes,
+			&i.SchemaMajor,
+			&i.DestinationID,
+			&i.Kind,
+			&i.Enabled,
+			&i.DisabledBy,
+			&i.DisabledReason,
+			&i.DisabledAt,
+			&i.VerificationState,
+			&i.VerificationError,
+			&i.RetryPolicy,
+			&i.TimeoutMs,
+			&i.Version,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.Headers,
+			&i.DisableOnGone,
+			&i.DeletedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const UnverifyOthers = `-- name: UnverifyOthers :many
+UPDATE event_subscriptions s
+SET verification_state = 'PENDING', verification_error = '', updated_at = $1::timestamptz
+FROM (
+  SELECT o.id, (o.enabled AND o.verification_state = 'ACTIVE')::boolean AS deliverable
+  FROM event_subscriptions o
+  WHERE o.destination_id = $2 AND o.id <> $3 AND o.deleted_at IS NULL AND o.verification_state <> 'PENDING'
+  ORDER BY o.id
+  FOR UPDATE
+) was
+WHERE s.id = was.id
+RETURNING s.id, was.deliverable
+`
+
+type UnverifyOthersParams struct {
+	Now           time.Time
+	DestinationID hub.ID
+	But           hub.ID
+}
+
+type UnverifyOthersRow struct {
+	ID          hub.ID
+	Deliverable bool
+}
+
+// UnverifyOthers asks for a new verification of every subscription of a
+// destination but one, and tells which of them got deliveries until now.
+// Served by event_subscriptions_destination.
+func (q *Queries) UnverifyOthers(ctx context.Context, db DBTX, arg UnverifyOthersParams) ([]UnverifyOthersRow, error) {
+	rows, err := db.Query(ctx, UnverifyOthers, arg.Now, arg.DestinationID, arg.But)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UnverifyOthersRow
+	for rows.Next() {
+		var i UnverifyOthersRow
+		if err := rows.Scan(&i.ID, &i.Deliverable); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const UpdateSubscription = `-- name: UpdateSubscription :exec
+UPDATE event_subscriptions
+SET name = $1, description = $2, origin = $3, event_types = $4,
+    schema_major = $5, destination_id = $6,
+    enabled = $7, disabled_by = $8, disabled_reason = $9, disabled_at = $10,
+    verification_state = $11, verification_error = $12,
+    retry_policy = $13, timeout_ms = $14, headers = $15, disable_on_gone = $16,
+    deleted_at = $17, version = $18, updated_at = $19
+WHERE id = $20
+`
+
+type UpdateSubscriptionParams struct {
+	Name              string
+	Description       string
+	Origin            *string
+	EventTypes        []string
+	SchemaMajor       *int32
+	DestinationID     hub.ID
+	Enabled           bool
+	DisabledBy        *string
+	DisabledReason    string
+	DisabledAt        *time.Time
+	VerificationState string
+	VerificationError string
+	RetryPolicy       []byte
+	TimeoutMs         int32
+	Headers           []byte
+	DisableOnGone     bool
+	DeletedAt         *time.Time
+	Version           int32
+	UpdatedAt         time.Time
+	ID                hub.ID
+}
+
+// UpdateSubscription writes everything that can change of a locked one.
+func (q *Queries) UpdateSubscription(ctx context.Context, db DBTX, arg UpdateSubscriptionParams) error {
+	_, err := db.Exec(ctx, UpdateSubscription,
+		arg.Name,
+		arg.Description,
+		arg.Origin,
+		arg.EventTypes,
+		arg.SchemaMajor,
+		arg.DestinationID,
+		arg.Enabled,
+		arg.DisabledBy,
+		arg.DisabledReason,
+		arg.DisabledAt,
+		arg.VerificationState,
+		arg.VerificationError,
+		arg.RetryPolicy,
+		arg.TimeoutMs,
+		arg.Headers,
+		arg.DisableOnGone,
+		arg.DeletedAt,
+		arg.Version,
+		arg.UpdatedAt,
+		arg.ID,
+	)
+	return err
 }

@@ -78,17 +78,59 @@ func (q *Queries) ListTokens(ctx context.Context, db DBTX, tenantID *string) ([]
 	return items, nil
 }
 
-const RevokeToken = `-- name: RevokeToken :execrows
-UPDATE api_tokens SET revoked_at = coalesce(revoked_at, now()) WHERE id = $1
+const LockToken = `-- name: LockToken :many
+SELECT id, tenant_id, name, role, hash, created_at, expires_at, revoked_at FROM api_tokens WHERE id = $1 FOR UPDATE
 `
 
-// RevokeToken keeps the first revocation.
-func (q *Queries) RevokeToken(ctx context.Context, db DBTX, id hub.ID) (int64, error) {
-	result, err := db.Exec(ctx, RevokeToken, id)
+// Served by the primary key.
+func (q *Queries) LockToken(ctx context.Context, db DBTX, id hub.ID) ([]ApiToken, error) {
+	rows, err := db.Query(ctx, LockToken, id)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []ApiToken
+	for rows.Next() {
+		var i ApiToken
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Name,
+			&i.Role,
+			&i.Hash,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.RevokedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RevokeToken = `-- name: RevokeToken :one
+UPDATE api_tokens SET revoked_at = now() WHERE id = $1
+RETURNING id, tenant_id, name, role, hash, created_at, expires_at, revoked_at
+`
+
+func (q *Queries) RevokeToken(ctx context.Context, db DBTX, id hub.ID) (ApiToken, error) {
+	row := db.QueryRow(ctx, RevokeToken, id)
+	var i ApiToken
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.Name,
+		&i.Role,
+		&i.Hash,
+		&i.CreatedAt,
+		&i.ExpiresAt,
+		&i.RevokedAt,
+	)
+	return i, err
 }
 
 const TokenByID = `-- name: TokenByID :many
@@ -98,6 +140,125 @@ SELECT id, tenant_id, name, role, hash, created_at, expires_at, revoked_at FROM 
 // Served by the primary key.
 func (q *Queries) TokenByID(ctx context.Context, db DBTX, id hub.ID) ([]ApiToken, error) {
 	rows, err := db.Query(ctx, TokenByID, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ApiToken
+	for rows.Next() {
+		var i ApiToken
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Name,
+			&i.Role,
+			&i.Hash,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.RevokedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const TokenPage = `-- name: TokenPage :many
+SELECT id, tenant_id, name, role, hash, created_at, expires_at, revoked_at FROM api_tokens
+WHERE id < $1
+ORDER BY id DESC
+LIMIT $2
+`
+
+type TokenPageParams struct {
+	Before hub.ID
+	Page   int32
+}
+
+// Served by the primary key.
+func (q *Queries) TokenPage(ctx context.Context, db DBTX, arg TokenPageParams) ([]ApiToken, error) {
+	rows, err := db.Query(ctx, TokenPage, arg.Before, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ApiToken
+	for rows.Next() {
+		var i ApiToken
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Name,
+			&i.Role,
+			&i.Hash,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.RevokedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const TokenPageOfTenant = `-- name: TokenPageOfTenant :many
+SELECT id, tenant_id, name, role, hash, created_at, expires_at, revoked_at FROM api_tokens
+WHERE tenant_id = $1::text AND id < $2
+ORDER BY id DESC
+LIMIT $3
+`
+
+type TokenPageOfTenantParams struct {
+	TenantID string
+	Before   hub.ID
+	Page     int32
+}
+
+// Served by api_tokens_tenant.
+func (q *Queries) TokenPageOfTenant(ctx context.Context, db DBTX, arg TokenPageOfTenantParams) ([]ApiToken, error) {
+	rows, err := db.Query(ctx, TokenPageOfTenant, arg.TenantID, arg.Before, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ApiToken
+	for rows.Next() {
+		var i ApiToken
+		if err := rows.Scan(
+			&i.ID,
+			&i.TenantID,
+			&i.Name,
+			&i.Role,
+			&i.Hash,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.RevokedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const TokensByID = `-- name: TokensByID :many
+SELECT id, tenant_id, name, role, hash, created_at, expires_at, revoked_at FROM api_tokens WHERE id = ANY($1::uuid[])
+`
+
+// Served by the primary key.
+func (q *Queries) TokensByID(ctx context.Context, db DBTX, ids []hub.ID) ([]ApiToken, error) {
+	rows, err := db.Query(ctx, TokensByID, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,138 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/health"
+)
+
+// maxOff bounds what is read of destinations that are switched off. Those
+// beyond it are attempted until they are switched off again.
+const maxOff = 20_000
+
+// off reports whether a destination is switched off.
+func off(r health.Rate) bool { return r.Judged == health.Disabled || r.Judged == health.Frozen }
+
+// readRates learns which destinations are switched off. All others are not:
+// what this process believed of them is given up.
+func (b *Board) readRates(ctx context.Context) error {
+	list, err := b.deps.Store.RatesNotActive(ctx, maxOff)
+	if err != nil {
+		return err
+	}
+	now := b.now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	still := make(map[db.Lane]bool, len(list))
+	for _, r := range list {
+		still[r.Lane] = true
+		b.rate(r.Lane, now).stored = r.Rate
+	}
+	for lane, r := range b.rates {
+		if !still[lane] && off(r.stored) {
+			r.stored = health.Rate{}
+		}
+	}
+	return nil
+}
+
+// writeRates stores what only this process knows.
+func (b *Board) writeRates(ctx context.Context) error {
+	for {
+		lanes, sums := b.collectRates()
+		if len(lanes) == 0 {
+			return nil
+		}
+		now := b.now()
+		after, err := b.deps.Store.ChangeRates(ctx, lanes, b.id(now), func(i int, stored health.Rate) (health.Rate, []hub.Notice) {
+			r := stored.Apply(sums[i].delta, now, sums[i].settings)
+			if t := sums[i].tried; t != nil {
+				r = r.After(t.outcome, true, t.at, sums[i].settings)
+			}
+			if !b.deps.Act && off(r) {
+				// The counts go on and show what would be; nothing is switched off.
+				r.Judged, r.JudgedAt, r.NextTryAt = "", time.Time{}, time.Time{}
+				return r, nil
+			}
+			return r, b.rateNotices(lanes[i], stored, r, now)
+		})
+		b.mu.Lock()
+		for i, lane := range lanes {
+			r := b.rates[lane]
+			if err != nil {
+				r.delta = sums[i].delta.Then(r.delta)
+				if r.tried == nil {
+					r.tried = sums[i].tried
+				}
+				continue
+			}
+			r.stored = after[i]
+		}
+		b.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		if len(lanes) < maxWrite {
+			return nil
+		}
+	}
+}
+
+func (b *Board) collectRates() (lanes []db.Lane, sums []rate) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for lane, r := range b.rates {
+		if r.delta.Empty() && r.tried == nil {
+			continue
+		}
+		lanes, sums = append(lanes, lane), append(sums, *r)
+		r.delta, r.tried = health.RateDelta{}, nil
+		if len(lanes) == maxWrite {
+			break
+		}
+	}
+	return lanes, sums
+}
+
+func (b *Board) rateNotices(lane db.Lane, before, after health.Rate, now time.Time) []hub.Notice {
+	n := hub.Notice{At: now, Tenant: lane.Tenant, Destination: lane.Destination}
+	counts := fmt.Sprintf("%d of %d attempts failed, %d in a row", after.Failures, after.Attempts, after.Row)
+	switch {
+	case after.Judged == health.Frozen && before.Judged != health.Frozen:
+		n.Kind, n.Reason = hub.NoticeFrozen, counts
+		b.disabled.WithLabelValues("frozen", "yes").Inc()
+	case off(after) && !off(before):
+		n.Kind, n.Reason = hub.NoticeAutoDisabled, counts
+		b.disabled.WithLabelValues("failure_rate", "yes").Inc()
+	case off(before) && !off(after):
+		n.Kind, n.Reason = hub.NoticeRecovered, "the tried delivery succeeded"
+	default:
+		return nil
+	}
+	return []hub.Notice{n}
+}
+
+// TakeTry takes the one try of a disabled destination; false when another
+// process was quicker.
+func (b *Board) TakeTry(ctx context.Context, lane db.Lane) (taken bool, err error) {
+	b.mu.Lock()
+	settings := b.rate(lane, b.now()).settings
+	b.mu.Unlock()
+	now := b.now()
+	after, err := b.deps.Store.ChangeRates(ctx, []db.Lane{lane}, b.id(now), func(_ int, stored health.Rate) (health.Rate, []hub.Notice) {
+		r, ok := stored.TakeTry(now, settings)
+		taken = ok
+		return r, nil
+	})
+	if err != nil {
+		return false, err
+	}
+	b.mu.Lock()
+	b.rate(lane, now).stored = after[0]
+	b.mu.Unlock()
+	return taken, nil
+}

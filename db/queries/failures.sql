@@ -1,0 +1,72 @@
+-- What the failure policies count, as the data plane keeps it. Rows are locked
+-- in the order of their keys.
+
+-- SpansChangedSince finds what replicas wrote lately. Served by
+-- failure_spans_changed.
+-- name: SpansChangedSince :many
+SELECT * FROM failure_spans WHERE changed_at > @since::timestamptz ORDER BY changed_at LIMIT @most;
+
+-- name: LockSpans :many
+SELECT * FROM failure_spans
+WHERE subscription_id = ANY(@subscription_ids::uuid[])
+ORDER BY subscription_id
+FOR UPDATE;
+
+-- InsertSpan opens a span; none when a replica was quicker.
+-- name: InsertSpan :execrows
+INSERT INTO failure_spans (
+  subscription_id, tenant_id, destination_id, first_failure_at, last_failure_at, failure_count, mark, tripped_at, changed_at)
+VALUES (@subscription_id, @tenant_id, @destination_id, @first_failure_at, @last_failure_at, @failure_count, @mark,
+  sqlc.narg('tripped_at'), clock_timestamp())
+ON CONFLICT (subscription_id) DO NOTHING;
+
+-- name: UpdateSpan :exec
+UPDATE failure_spans
+SET first_failure_at = @first_failure_at, last_failure_at = @last_failure_at, failure_count = @failure_count,
+    mark = @mark, tripped_at = sqlc.narg('tripped_at'), destination_id = @destination_id, changed_at = clock_timestamp()
+WHERE subscription_id = @subscription_id;
+
+-- LongSpans are open spans that began before a moment, the oldest first, behind
+-- a place. There are as many as subscriptions that fail for long.
+-- name: LongSpans :many
+SELECT * FROM failure_spans
+WHERE first_failure_at <= @before::timestamptz AND subscription_id > @after
+ORDER BY subscription_id
+LIMIT @most;
+
+-- RatesNotActive are the destinations that FAILURE_RATE has switched off.
+-- name: RatesNotActive :many
+SELECT * FROM failure_rates WHERE state <> 'ACTIVE' ORDER BY destination_id LIMIT @most;
+
+-- EnsureRates makes rows of destinations that have none, from their creation.
+-- name: EnsureRates :exec
+INSERT INTO failure_rates (
+  destination_id, tenant_id, attempts, failures, failures_in_row, last_success_at, state, changed_at)
+SELECT d.id, d.tenant_id, 0, 0, 0, d.created_at, 'ACTIVE', now()
+FROM destinations d
+WHERE d.id = ANY(@destination_ids::uuid[])
+ORDER BY d.id
+ON CONFLICT (destination_id) DO NOTHING;
+
+-- name: LockRates :many
+SELECT * FROM failure_rates
+WHERE destination_id = ANY(@destination_ids::uuid[])
+ORDER BY destination_id
+FOR UPDATE;
+
+-- name: UpdateRate :exec
+UPDATE failure_rates
+SET attempts = @attempts, failures = @failures, failures_in_row = @failures_in_row, last_success_at = @last_success_at,
+    state = @state, state_since = sqlc.narg('state_since'), next_try_at = sqlc.narg('next_try_at'), changed_at = clock_timestamp()
+WHERE destination_id = @destination_id;
+
+-- DisableByHub switches a subscription off; none when it was changed or is off
+-- already. The caller holds the lock of the tenant.
+-- name: DisableByHub :execrows
+UPDATE event_subscriptions
+SET enabled = false, disabled_by = 'AUTO', disabled_reason = @reason, disabled_at = @now::timestamptz, updated_at = @now::timestamptz
+WHERE id = @id AND enabled AND deleted_at IS NULL;
+
+-- TryLock takes a lock of the transaction that only one process has.
+-- name: TryLock :one
+SELECT pg_try_advisory_xact_lock(hashtextextended(@name::text, 0));

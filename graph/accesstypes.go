@@ -1,0 +1,88 @@
+package graph
+
+import "github.com/streaming-hub/streaming-hub/controlplane"
+
+// typeActions is the right that the fields of each object type need, beside
+// that of the root field which leads to them: a way to an object that was not
+// thought of shows nothing either. A type that is not listed is open to nobody.
+var typeActions = map[string]controlplane.Action{
+	"ApiToken":                         controlplane.ManageTokens,
+	"ApiTokenConnection":               controlplane.ManageTokens,
+	"ApiTokenEdge":                     controlplane.ManageTokens,
+	"Attempt":                          controlplane.Read,
+	"AttemptDecision":                  controlplane.Read,
+	"AttemptTimings":                   controlplane.Read,
+	"AuditLogConnection":               controlplane.ReadAudit,
+	"AuditLogEdge":                     controlplane.ReadAudit,
+	"AuditLogEntry":                    controlplane.ReadAudit,
+	"CircuitBreaker":                   controlplane.Read,
+	"CircuitBreakerChange":             controlplane.Read,
+	"CircuitBreakerConnection":         controlplane.Read,
+	"CircuitBreakerEdge":               controlplane.Read,
+	"ClientCertificate":                controlplane.Read,
+	"CreateApiTokenPayload":            controlplane.ManageTokens,
+	"CreateEventSubscriptionPayload":   controlplane.CreateSubscription,
+	"DeleteEventSubscriptionPayload":   controlplane.ChangeSubscription,
+	"Delivery":                         controlplane.Read,
+	"DeliveryConnection":               controlplane.Read,
+	"DeliveryEdge":                     controlplane.Read,
+	"DeliveryOutcome":                  controlplane.Read,
+	"Destination":                      controlplane.Read,
+	"DestinationConnection":            controlplane.Read,
+	"DestinationCredential":            controlplane.Read,
+	"DestinationEdge":                  controlplane.Read,
+	"DestinationHealth":                controlplane.Read,
+	"DisableEventSubscriptionPayload":  controlplane.ChangeSubscription,
+	"DlqObservation":                   controlplane.Read,
+	"DlqObservationConnection":         controlplane.Read,
+	"DlqObservationEdge":               controlplane.Read,
+	"EnableDestinationPayload":         controlplane.EnableDestination,
+	"EnableEventSubscriptionPayload":   controlplane.ChangeSubscription,
+	"Event":                            controlplane.Read,
+	"EventBody":                        controlplane.Read,
+	"EventConnection":                  controlplane.Read,
+	"EventEdge":                        controlplane.Read,
+	"EventSubscription":                controlplane.Read,
+	"EventSubscriptionConnection":      controlplane.Read,
+	"EventSubscriptionEdge":            controlplane.Read,
+	"EventSubscriptionHealth":          controlplane.Read,
+	"FailurePolicy":                    controlplane.Read,
+	"FailureSpan":                      controlplane.Read,
+	"FailureSpanChange":                controlplane.Read,
+	"FailureSpanConnection":            controlplane.Read,
+	"FailureSpanEdge":                  controlplane.Read,
+	"HttpHeader":                       controlplane.Read,
+	"KafkaPosition":                    controlplane.Read,
+	"LiveGap":                          controlplane.Read,
+	"MatchClause":                      controlplane.Read,
+	"MatchVerdict":                     controlplane.Read,
+	"PageInfo":                         controlplane.Read,
+	"QuarantinedRecord":                controlplane.ReadQuarantine,
+	"QuarantinedRecordConnection":      controlplane.ReadQuarantine,
+	"QuarantinedRecordEdge":            controlplane.ReadQuarantine,
+	"ReadmitQuarantinedRecordsPayload": controlplane.ReadmitQuarantined,
+	"RecordAttribute":                  controlplane.Read,
+	"RecordHeader":                     controlplane.ReadQuarantine,
+	"RedeliverPayload":                 controlplane.Redeliver,
+	"RetryPolicy":                      controlplane.Read,
+	"RetryPreview":                     controlplane.Read,
+	"RetryPreviewAttempt":              controlplane.Read,
+	"RevokeApiTokenPayload":            controlplane.ManageTokens,
+	"RevokeSigningSecretPayload":       controlplane.ManageSecrets,
+	"RotateSigningSecretPayload":       controlplane.ManageSecrets,
+	"SendTestEventPayload":             controlplane.SendTestEvent,
+	"SigningKey":                       controlplane.Read,
+	"UpdateEventSubscriptionPayload":   controlplane.ChangeSubscription,
+	"UserError":                        controlplane.Read,
+	"VerificationProbe":                controlplane.Read,
+	"VerifyEventSubscriptionPayload":   controlplane.VerifySubscription,
+	"Viewer":                           controlplane.Read,
+}
+
+// field names a field of an object type.
+type field struct{ object, name string }
+
+// hiddenFields need a further right; they are null for those who lack it.
+var hiddenFields = map[field]controlplane.Action{
+	{"DlqObservation", "errorMessage"}: controlplane.ReadPersonalData,
+}
