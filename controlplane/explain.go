@@ -127,9 +127,9 @@ func (f *Facts) despiteCircuit() string {
 	case f.isLast():
 		return " and runs although the " + open + ", because it is the last"
 	case f.Delivery.State == hub.InFlight:
-		return " as the probe or from before: the " + open
+		return " as the probe, or since before it opened: the " + open
 	}
-	return ", the " + open + " and " + nextProbe(f.Now, f.Breaker)
+	return ", the " + open + ", " + nextProbe(f.Now, f.Breaker)
 }
 
 // isLast reports whether the next attempt is the last one.

@@ -93,7 +93,7 @@ func TestExplain(t *testing.T) {
 		{"circuit_open_and_the_probe_is_due", waiting(4, -minute), []change{circuit(func(s *breaker.State) { s.NextProbeAt = noon.Add(-time.Second) })},
 			"waiting: circuit open since 12:04:00 UTC, the next delivery that is due is the probe, 4 of 8 attempts left"},
 		{"circuit_open_and_due_after_the_probe", waiting(4, time.Hour), []change{circuit(asItIs)},
-			"waiting: attempt 5 comes at 13:04:00 UTC, the circuit is open since 12:04:00 UTC and next probe 12:07:00 UTC, 4 of 8 attempts left"},
+			"waiting: attempt 5 comes at 13:04:00 UTC, the circuit is open since 12:04:00 UTC, next probe 12:07:00 UTC, 4 of 8 attempts left"},
 		{"half_open", waiting(4, -minute), []change{circuit(func(s *breaker.State) {
 			s.Phase, s.Probe = breaker.HalfOpen, breaker.Probe{Attempt: hub.AttemptID{ID: hub.ID{1}}, StartedAt: noon.Add(-10 * time.Second)}
 		})},
@@ -136,7 +136,7 @@ func TestExplain(t *testing.T) {
 		{"in_flight", standing(hub.InFlight, 1, time.Time{}), []change{status(1, 500)},
 			"in flight: attempt 2 is being made, attempt 1 failed with HTTP 500"},
 		{"in_flight_as_the_probe", standing(hub.InFlight, 1, time.Time{}), []change{circuit(asItIs)},
-			"in flight: attempt 2 is being made as the probe or from before: the circuit is open since 12:04:00 UTC"},
+			"in flight: attempt 2 is being made as the probe, or since before it opened: the circuit is open since 12:04:00 UTC"},
 		{"in_flight_for_the_last_time", standing(hub.InFlight, 7, time.Time{}), []change{circuit(asItIs)},
 			"in flight: attempt 8 is being made and runs although the circuit is open since 12:04:00 UTC, because it is the last"},
 

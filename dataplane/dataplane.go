@@ -112,7 +112,7 @@ func Run(ctx context.Context, c Config) error {
 		Store: configDB, Keyring: c.Keyring, CurveSteps: c.CurveSteps, Now: time.Now, Log: c.Log,
 	})
 	webhooks := sink.NewWebhook(sink.Config{
-		Policy: c.Addresses, HeaderPrefix: c.HeaderPrefix, UserAgent: sink.UserAgent(c.Version),
+		Policy: c.Addresses, HeaderPrefix: c.HeaderPrefix, UserAgent: sink.UserAgent(c.Version), Log: c.Log,
 	})
 	defer webhooks.Close()
 	var pool *dispatch.Pool

@@ -33,7 +33,14 @@ func TestHealthPlans(t *testing.T) {
 		zero = `'00000000-0000-0000-0000-000000000000'`
 		ids  = `ARRAY[` + zero + `::uuid]`
 	)
-	conn := l.hotConn()
+	login, walled := l.hotConn(), l.hotConn()
+	if _, err := walled.Exec(t.Context(), `SET ROLE hub_tenant; SET hub.tenant = 'tenant3'`); err != nil {
+		t.Fatal(err)
+	}
+	check := func(p hotPlan) {
+		t.Run(p.name, func(t *testing.T) { p.check(t, login) })
+		t.Run(p.name+"/behind_the_wall", func(t *testing.T) { p.check(t, walled) })
+	}
 	for _, p := range []hotPlan{
 		{name: "BreakersByID", sql: dbsqlc.BreakersByID, args: ids, must: []string{`circuit_breakers_pkey`}},
 		{name: "BreakerPage", sql: dbsqlc.BreakerPage, args: top + ", 100",
@@ -52,10 +59,9 @@ func TestHealthPlans(t *testing.T) {
 			must: []string{`destination_credentials_destination_id_slot_key`}},
 	} {
 		p.mustNot = append(p.mustNot, `Seq Scan`, `Sort Key`)
-		t.Run(p.name, func(t *testing.T) { p.check(t, conn) })
+		check(p)
 	}
 	// The subscriptions of one destination are few, so they may be sorted.
-	few := hotPlan{name: "SpanPageOfDestination", sql: dbsqlc.SpanPageOfDestination, args: zero + ", " + top + ", 100",
-		must: []string{`event_subscriptions_destination`, `failure_spans_pkey`}, mustNot: []string{`Seq Scan`}}
-	t.Run(few.name, func(t *testing.T) { few.check(t, conn) })
+	check(hotPlan{name: "SpanPageOfDestination", sql: dbsqlc.SpanPageOfDestination, args: zero + ", " + top + ", 100",
+		must: []string{`event_subscriptions_destination`, `failure_spans_pkey`}, mustNot: []string{`Seq Scan`}})
 }

@@ -16,7 +16,7 @@ type FeedPlace struct {
 	Row hub.ID
 }
 
-// FeedRow is one flush of outcomes; ParseFeedItems reads Lines.
+// FeedRow is one flush of outcomes or of notices; ParseFeedItems reads Lines.
 type FeedRow struct {
 	Place FeedPlace
 	Lines []byte

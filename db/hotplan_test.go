@@ -54,12 +54,26 @@ var hotPlans = []hotPlan{
 	},
 	{
 		name: "RescheduleQueue", sql: dbsqlc.RescheduleQueue,
-		args: "ARRAY['00000000-0000-0000-0000-000000000000'::uuid], ARRAY[1], ARRAY[now()], ARRAY[1], ARRAY[1], ARRAY[now()]",
+		args: "ARRAY['00000000-0000-0000-0000-000000000000'::uuid], ARRAY[1], ARRAY[now()], ARRAY[1], ARRAY[1], ARRAY[now()], ARRAY[now()]",
 		must: []string{`Nested Loop`, `Index Scan using delivery_queue_pkey on delivery_queue`},
 	},
 	{
-		name: "ReleaseLeases", sql: dbsqlc.ReleaseLeases, args: "'0', ARRAY['00000000-0000-0000-0000-000000000000'::uuid], ARRAY[1]",
-		must: []string{`(Index|Bitmap Index) Scan (using|on) delivery_queue_pkey`},
+		name: "ReleaseLeases", sql: dbsqlc.ReleaseLeases,
+		args: "ARRAY['00000000-0000-0000-0000-000000000000'::uuid], ARRAY[1], ARRAY[0], ARRAY[true], ARRAY['00000000-0000-0000-0000-000000000000'::uuid]",
+		must: []string{`Nested Loop`, `Index Scan using delivery_queue_pkey on delivery_queue`},
+	},
+	{
+		// Only rows that may run behind an open circuit are looked at.
+		name: "ClaimLast", sql: dbsqlc.ClaimLast, args: "'1 min', ARRAY['a'], ARRAY['00000000-0000-0000-0000-000000000000'::uuid], ARRAY[10]",
+		must: []string{
+			`Index Scan using delivery_queue_last on delivery_queue q_1`,
+			`Index Cond: \(\(tenant_id = .*\) AND \(destination_id = .*\) AND \(last_at <= now\(\)\)\)`,
+		},
+		mustNot: []string{`Sort Key`},
+	},
+	{
+		name: "BeginAlone", sql: dbsqlc.BeginAlone, args: "'1 min', '00000000-0000-0000-0000-000000000000'::uuid, 1",
+		must: []string{`Index Scan using delivery_queue_pkey`},
 	},
 	{
 		name: "LockTenants", sql: dbsqlc.LockTenants, args: "ARRAY['a']",

@@ -93,6 +93,14 @@ func TestCircuitBreakers(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
+	t.Run("nothing_follows_the_only_one", func(t *testing.T) {
+		const query = `query ($id: ID, $c: String) { circuitBreakers(filter: {destinationId: $id}, after: $c) { nodes { destinationId } edges { cursor } } }`
+		a := w.must(tenant, query, map[string]any{"id": gid("dst_", open)})
+		a = w.must(tenant, query, map[string]any{"id": gid("dst_", open), "c": a.at("circuitBreakers", "edges", 0, "cursor")})
+		if nodes := a.at("circuitBreakers", "nodes").([]any); len(nodes) != 0 {
+			t.Errorf("got %v", nodes)
+		}
+	})
 	of := func(id hub.ID) any {
 		a := w.must(tenant, `query ($id: ID!) { node(id: $id) { ... on Destination { circuitBreaker { `+breakerFields+` } } } }`, map[string]any{"id": gid("dst_", id)})
 		return a.at("node", "circuitBreaker")
@@ -203,4 +211,45 @@ func TestLive_circuit_breakers(t *testing.T) {
 			t.Errorf("got %v", i)
 		}
 	})
+}
+
+// A reader that is slower than the feed is told what it missed, by every feed.
+func TestLive_slow_readers_get_a_gap(t *testing.T) {
+	w := newWorld(t)
+	token := w.token("acme", hub.Viewer)
+	sub, dest := w.subscriptionOf("acme")
+	const more = 3000 // than a follower's queue and the buffers of a socket hold
+	var circuits, spans []hub.Notice
+	for range more {
+		c, s := circuitNotice("acme", dest, hub.NoticeCircuitOpened, "OPEN"), spanNotice("acme", sub, dest, hub.NoticeSpanMarked)
+		c.Reason, s.Reason = strings.Repeat("x", 4000), strings.Repeat("x", 4000)
+		circuits, spans = append(circuits, c), append(spans, s)
+	}
+	for field, c := range map[string]struct {
+		query   string
+		notices []hub.Notice
+	}{"circuitBreakerChanged": {breakerQuery, circuits}, "failureSpanChanged": {spanQuery, spans}} {
+		t.Run(field, func(t *testing.T) {
+			slow := w.socket(token)
+			slow.subscribe("a", c.query, nil)
+			w.listening(1)
+			w.notify(c.notices...)
+			seen := 0
+			for seen < more {
+				if i := slow.itemOf(field); i["__typename"] == "LiveGap" {
+					seen += int(i["missed"].(float64))
+					if i["after"] == i["through"] || i["cursor"] != i["through"] {
+						t.Errorf("got %v", i)
+					}
+				} else {
+					seen++
+				}
+			}
+			if seen != more {
+				t.Errorf("items and gaps are %d, want %d", seen, more)
+			}
+			slow.write(`{"id":"a","type":"complete"}`)
+			w.listening(0)
+		})
+	}
 }

@@ -1,7 +1,9 @@
 package graph_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,4 +158,70 @@ func TestDeadLetters_behind_many_redelivered_ones_stop_early(t *testing.T) {
 	if a.at("deadLetters", "nodes", 0, "id") != gid("dlv_", dead.Delivery.ID.ID) || a.at("deadLetters", "pageInfo", "hasNextPage") != false {
 		t.Errorf("%v", a.Data)
 	}
+}
+
+const deadQuery = `subscription ($after: String, $filter: DeadLetterFilter) { deadLetterAdded(after: $after, filter: $filter) {
+	__typename ... on DeliveryOutcome { cursor deliveryId destinationId attemptNumber attemptCount state deadReason fingerprint status errorClass at eventType delivery { id state fingerprint finishedAt } }
+	... on LiveGap { cursor after through missed } } }`
+
+func TestLive_dead_letters(t *testing.T) {
+	w := newWorld(t)
+	token := w.token("acme", hub.Viewer)
+	sub, dest := w.subscriptionOf("acme")
+	foreign, foreignDest := w.subscriptionOf("beta")
+	page := w.must(token, `{ deadLetters { liveCursor } }`, nil)
+	tried := w.deliver("acme", sub, dest).outcome(500, hub.Dead)
+	tried.Decision.Fingerprint = []byte("0123456789abcdef")
+	// One that ends while it waits has no attempt of its own.
+	waited := w.deliver("acme", sub, dest).outcome(0, hub.Dead)
+	waited.Delivery.Attempts, waited.Attempt.Number, waited.Attempt.Timings = 3, 0, hub.Timings{}
+	waited.Decision.DeadReason = hub.DeadSubscriptionDeleted
+	w.record(w.deliver("beta", foreign, foreignDest).outcome(500, hub.Dead), w.deliver("acme", sub, dest).outcome(500, hub.Waiting), tried)
+	w.notify(circuitNotice("acme", dest, hub.NoticeCircuitOpened, "OPEN"))
+	w.record(waited)
+
+	c := w.socket(token)
+	c.subscribe("all", deadQuery, map[string]any{"after": page.at("deadLetters", "liveCursor")})
+	first, second := c.itemOf("deadLetterAdded"), c.itemOf("deadLetterAdded")
+	const fingerprint = "30313233343536373839616263646566"
+	if first["deliveryId"] != gid("dlv_", tried.Delivery.ID.ID) || first["destinationId"] != gid("dst_", dest) || first["attemptNumber"] != 1.0 || first["attemptCount"] != 1.0 ||
+		first["status"] != 500.0 || first["fingerprint"] != fingerprint || at(first, "delivery", "fingerprint") != fingerprint {
+		t.Errorf("got %v", first)
+	}
+	if second["deliveryId"] != gid("dlv_", waited.Delivery.ID.ID) || second["attemptNumber"] != nil || second["attemptCount"] != 3.0 ||
+		second["deadReason"] != "SUBSCRIPTION_DELETED" || second["status"] != nil || second["errorClass"] != nil || second["fingerprint"] != nil ||
+		second["at"] == nil || at(second, "delivery", "state") != "DEAD" || at(second, "delivery", "fingerprint") != nil {
+		t.Errorf("got %v", second)
+	}
+	t.Run("resumes", func(t *testing.T) {
+		c := w.socket(token)
+		c.subscribe("b", deadQuery, map[string]any{"after": first["cursor"]})
+		if i := c.itemOf("deadLetterAdded"); i["deliveryId"] != second["deliveryId"] {
+			t.Errorf("got %v", i)
+		}
+	})
+	t.Run("filters_like_the_list", func(t *testing.T) {
+		for filter, want := range map[string]map[string]any{
+			`{"fingerprint":"` + fingerprint + `"}`:                                    first,
+			`{"reason":["SUBSCRIPTION_DELETED"]}`:                                      second,
+			`{"endedAfter":"` + fmt.Sprint(at(first, "delivery", "finishedAt")) + `"}`: first,
+		} {
+			var f any
+			if err := json.Unmarshal([]byte(filter), &f); err != nil {
+				t.Fatal(err)
+			}
+			c := w.socket(token)
+			c.subscribe("f", deadQuery, map[string]any{"filter": f, "after": page.at("deadLetters", "liveCursor")})
+			if i := c.itemOf("deadLetterAdded"); i["deliveryId"] != want["deliveryId"] {
+				t.Errorf("%s: got %v", filter, i)
+			}
+		}
+	})
+	t.Run("a_malformed_event_type_is_told", func(t *testing.T) {
+		c := w.socket(token)
+		c.subscribe("m", deadQuery, map[string]any{"filter": map[string]any{"eventType": "loan"}})
+		if m := c.read(); m["type"] != "next" && m["type"] != "error" || !strings.Contains(fmt.Sprint(m), "BAD_USER_INPUT") {
+			t.Errorf("got %v", m)
+		}
+	})
 }

@@ -85,6 +85,14 @@ func TestFailureSpans(t *testing.T) {
 			}
 		}
 	})
+	t.Run("nothing_follows_the_only_one", func(t *testing.T) {
+		const query = `query ($id: ID, $c: String) { failureSpans(filter: {eventSubscriptionId: $id}, after: $c) { nodes { eventSubscriptionId } edges { cursor } } }`
+		a := w.must(tenant, query, map[string]any{"id": gid("sub_", long)})
+		a = w.must(tenant, query, map[string]any{"id": gid("sub_", long), "c": a.at("failureSpans", "edges", 0, "cursor")})
+		if nodes := a.at("failureSpans", "nodes").([]any); len(nodes) != 0 {
+			t.Errorf("got %v", nodes)
+		}
+	})
 	of := func(id hub.ID) any {
 		a := w.must(tenant, `query ($id: ID!) { eventSubscription(id: $id) { failureSpan { `+spanFields+` } health { policy state killSwitch explanation failureSpan { spread } } } }`, map[string]any{"id": gid("sub_", id)})
 		return a.at("eventSubscription")

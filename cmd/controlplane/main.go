@@ -71,7 +71,7 @@ func run() error {
 	defer feedDatabase.Close()
 
 	webhook := sink.NewWebhook(sink.Config{
-		Policy: s.Addresses(), HeaderPrefix: s.HeaderPrefix, UserAgent: sink.UserAgent(version),
+		Policy: s.Addresses(), HeaderPrefix: s.HeaderPrefix, UserAgent: sink.UserAgent(version), Log: log,
 	})
 	defer webhook.Close()
 	feed := controlplane.NewFeed(feedDatabase, log)
@@ -82,6 +82,10 @@ func run() error {
 	}
 	tokens := access.NewTokens(controlplane.TokenLookup{DB: database}).Trust(issuer)
 	observations := &controlplane.Observations{DB: database}
+	span := health.SpanSettings{Window: s.AutodisableFailureWindow, Spread: s.AutodisableFailureSpread}
+	if err := span.Validate(); err != nil {
+		return fmt.Errorf("STREAMING_HUB_AUTODISABLE_FAILURE_WINDOW, _SPREAD: %w", err)
+	}
 	subscriptions := &controlplane.Subscriptions{
 		DB: database, Keys: keys, Addresses: s.Addresses(), Prober: prober{webhook},
 		HeaderPrefix: s.HeaderPrefix, TypePrefix: s.TypePrefix, Now: time.Now, Random: rand.Reader,
@@ -101,7 +105,7 @@ func run() error {
 			Breakers: &controlplane.Breakers{DB: database, Keys: keys},
 			Policies: &controlplane.FailurePolicies{
 				DB: database, Now: time.Now, KillSwitch: !s.AutodisableEnabled,
-				Span: health.SpanSettings{Window: s.AutodisableFailureWindow, Spread: s.AutodisableFailureSpread},
+				Span: span,
 			},
 			HeaderPrefix: s.HeaderPrefix, Now: time.Now,
 		},

@@ -20,6 +20,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,11 +66,55 @@ type Board struct {
 type entry struct {
 	stored  breaker.State
 	view    breaker.State // stored plus what is not written
-	delta   breaker.Delta // not written, and not being written
-	writing breaker.Delta // being written
+	sums    sums          // not written, and not being written
+	writing sums          // being written
 	probe   *ended        // outcome of our probe, not written
 	busy    bool          // a write of it is under way
 	usedAt  time.Time
+}
+
+// sums are outcomes in the order of their generations: what was admitted after
+// a circuit moved here must not hide what moved it.
+type sums []breaker.Delta
+
+// add is the sums with one more outcome.
+func (s sums) add(o breaker.Outcome, now time.Time) sums {
+	if n := len(s); n > 0 && (s[n-1].Empty() || o.Generation <= s[n-1].Generation) {
+		s[n-1] = s[n-1].Add(o, now)
+		return s
+	}
+	return append(s, breaker.Delta{}.Add(o, now))
+}
+
+// then is the sums of s and, after them, of next.
+func (s sums) then(next sums, now time.Time) sums {
+	all := slices.Clone(s)
+	for _, d := range next {
+		if n := len(all); n > 0 && d.Generation <= all[n-1].Generation {
+			all[n-1] = all[n-1].Then(d, now)
+			continue
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// apply is a state after the sums.
+func (s sums) apply(state breaker.State, now time.Time) breaker.State {
+	for _, d := range s {
+		if !d.Empty() {
+			state = breaker.Apply(state, d, now)
+		}
+	}
+	return state
+}
+
+func (s sums) failed() bool {
+	return slices.ContainsFunc(s, func(d breaker.Delta) bool { return d.Failed })
+}
+
+func (s sums) succeeded() bool {
+	return slices.ContainsFunc(s, func(d breaker.Delta) bool { return d.Succeeded })
 }
 
 // ended is an outcome that has to be applied by itself.
@@ -145,7 +190,7 @@ func (b *Board) Record(lane db.Lane, o breaker.Outcome) {
 	e := b.entry(lane, now)
 	before := e.view
 	if o.Probe.IsZero() {
-		e.delta = e.delta.Add(o, now)
+		e.sums = e.sums.add(o, now)
 	} else {
 		e.probe = &ended{o, now}
 	}
@@ -162,7 +207,7 @@ func (b *Board) Record(lane db.Lane, o breaker.Outcome) {
 
 // look makes the view from its parts.
 func (e *entry) look(now time.Time) {
-	v := breaker.Apply(e.stored, e.writing.Then(e.delta, now), now)
+	v := e.sums.apply(e.writing.apply(e.stored, now), now)
 	if e.probe != nil {
 		v = breaker.After(v, e.probe.outcome, e.probe.at)
 	}
@@ -171,7 +216,7 @@ func (e *entry) look(now time.Time) {
 
 // unwritten reports whether what is known only here has to be stored.
 func (e *entry) unwritten(now time.Time) bool {
-	return e.probe != nil || e.delta.Failed || e.delta.Succeeded && !e.stored.Settled(now)
+	return e.probe != nil || e.sums.failed() || e.sums.succeeded() && !e.stored.Settled(now)
 }
 
 func (b *Board) entry(lane db.Lane, now time.Time) *entry {

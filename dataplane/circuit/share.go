@@ -139,14 +139,14 @@ func (b *Board) read(ctx context.Context) error {
 func (b *Board) write(ctx context.Context, onlyMoves bool) error {
 	for {
 		now := b.now()
-		lanes, sums := b.collect(now, onlyMoves)
+		lanes, parts := b.collect(now, onlyMoves)
 		if len(lanes) == 0 {
 			return nil
 		}
 		phases := make([]breaker.Phase, len(lanes))
 		states, err := b.deps.Store.ChangeBreakers(ctx, lanes, hub.NewID(now, b.deps.Random), func(i int, s breaker.State) (breaker.State, []hub.Notice) {
-			after := breaker.Apply(s, sums[i].delta, now)
-			if p := sums[i].probe; p != nil {
+			after := parts[i].sums.apply(s, now)
+			if p := parts[i].probe; p != nil {
 				after = breaker.After(after, p.outcome, p.at)
 			}
 			phases[i] = ""
@@ -162,14 +162,14 @@ func (b *Board) write(ctx context.Context, onlyMoves bool) error {
 			e.busy = false
 			if err != nil {
 				// Nothing was stored, or we do not know: at worst it counts twice.
-				e.delta, e.writing = e.writing.Then(e.delta, now), breaker.Delta{}
+				e.sums, e.writing = e.writing.then(e.sums, now), nil
 				if e.probe == nil {
-					e.probe = sums[i].probe
+					e.probe = parts[i].probe
 				}
 				e.look(now)
 				continue
 			}
-			e.writing = breaker.Delta{}
+			e.writing = nil
 			if b.adopt(lane, states[i], now) {
 				moved = append(moved, lane)
 			}
@@ -190,14 +190,14 @@ func (b *Board) write(ctx context.Context, onlyMoves bool) error {
 	}
 }
 
-// sum is what a write adds to one breaker.
-type sum struct {
-	delta breaker.Delta
+// part is what a write adds to one breaker.
+type part struct {
+	sums  sums
 	probe *ended
 }
 
 // collect takes what has to be written.
-func (b *Board) collect(now time.Time, onlyMoves bool) (lanes []db.Lane, sums []sum) {
+func (b *Board) collect(now time.Time, onlyMoves bool) (lanes []db.Lane, parts []part) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for lane, e := range b.entries {
@@ -205,13 +205,13 @@ func (b *Board) collect(now time.Time, onlyMoves bool) (lanes []db.Lane, sums []
 			continue
 		}
 		lanes = append(lanes, lane)
-		sums = append(sums, sum{e.delta, e.probe})
-		e.writing, e.delta, e.probe, e.busy = e.delta, breaker.Delta{}, nil, true
+		parts = append(parts, part{e.sums, e.probe})
+		e.writing, e.sums, e.probe, e.busy = e.sums, nil, nil, true
 		if len(lanes) == maxWrite {
 			break
 		}
 	}
-	return lanes, sums
+	return lanes, parts
 }
 
 func (b *Board) tell(moved []db.Lane) {

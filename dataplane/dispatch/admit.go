@@ -46,6 +46,9 @@ func LaneShare(room int, suspect bool, allowance int) int {
 	return max(1, room/2)
 }
 
+// Newcomers is the room beyond Room for lanes of which nothing is held.
+func Newcomers(room int) int { return max(4, room/4) }
+
 // Ask is a lane with due deliveries and how many of them may be taken.
 type Ask struct {
 	Lane    db.Lane

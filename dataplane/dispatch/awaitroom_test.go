@@ -10,24 +10,30 @@ func TestPool_AwaitRoom(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		n       int
-		paced   bool
+		timed   bool
+		suspect bool
 		pace    float64
 		held    int
 		backlog bool
 		want    time.Duration
 	}{
-		{name: "returns_at_once_with_room", n: 20, paced: true, pace: 1e6, held: 12},
+		{name: "returns_at_once_with_room", n: 20, timed: true, pace: 1e6, held: 12},
 		{name: "returns_at_once_while_nothing_is_held_however_large_the_batch"},
-		{name: "does_not_wait_for_slow_destinations", paced: true, held: 32},
+		{name: "does_not_wait_for_slow_destinations", timed: true, held: 32},
 		{name: "waits_while_the_pace_is_unknown_but_not_long", held: 32, want: maxYield},
-		{name: "waits_for_fast_workers_but_not_long", paced: true, pace: 1e6, held: 32, want: maxYield},
-		{name: "waits_for_the_backlog_but_not_long", paced: true, pace: 1e6, backlog: true, want: maxYield},
+		{name: "waits_for_fast_workers_but_not_long", timed: true, pace: 1e6, held: 32, want: maxYield},
+		{name: "does_not_wait_for_the_backlog_of_suspects", timed: true, pace: 1e6, backlog: true, suspect: true},
+		{name: "waits_for_the_backlog_but_not_long", timed: true, pace: 1e6, backlog: true, want: maxYield},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 1, nil, func(r *rig) {
+				r.proven()
 				r.queue.setAway(true) // nobody claims the backlog
 				r.pool.mu.Lock()
-				r.pool.timed, r.pool.pace, r.pool.held = row.paced, row.pace, row.held
+				r.pool.timed, r.pool.pace, r.pool.held = row.timed, row.pace, row.held
+				if row.suspect {
+					r.pool.conductOf(r.lanes[0]).manner = manner{Slow: true}
+				}
 				if row.backlog {
 					r.pool.addBacklog(r.lanes[0])
 				}

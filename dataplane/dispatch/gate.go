@@ -47,18 +47,24 @@ func (p *Pool) nextQuotas(ctx context.Context) (quotas []db.LaneQuota, seen map[
 	return quotas, seen
 }
 
-// candidates are the lanes whose turn it is, while at least half of the room
-// is free.
+// candidates are the lanes whose turn it is: as many as there is room for,
+// while at least half of it is free, and of the patient ones as many as their
+// own room takes.
 func (p *Pool) candidates() []db.Lane {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	held := p.held - p.suspectHeld
-	if held > p.room/2 || p.bytes >= maxHeldBytes || p.backlog.len() == 0 {
+	if p.bytes >= maxHeldBytes {
 		return nil
 	}
-	lanes := make([]db.Lane, 0, min(p.room-held+SuspectRoom(p.deps.Workers), p.backlog.len()))
-	for range cap(lanes) {
-		key, _ := p.backlog.next()
+	var lanes []db.Lane
+	if held := p.held - p.suspectHeld; held <= p.room/2 {
+		for range min(p.room-held, p.backlog.len()) {
+			key, _ := p.backlog.next()
+			lanes = append(lanes, key)
+		}
+	}
+	for range min(SuspectRoom(p.deps.Workers), p.patient.len()) {
+		key, _ := p.patient.next()
 		lanes = append(lanes, key)
 	}
 	return lanes
@@ -87,7 +93,6 @@ func (p *Pool) ask(key db.Lane) (a Ask, blocked bool) {
 	}
 	if c.pace != nil {
 		a.Most = min(a.Most, c.pace.Spare(p.deps.Now(), waiting, running))
-		return a, a.Most <= 0
 	}
 	return a, false
 }

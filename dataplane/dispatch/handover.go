@@ -42,7 +42,7 @@ func (p *Pool) leaves(d *db.NewDelivery, key db.Lane) string {
 		return "limited"
 	case p.bytes >= maxHeldBytes:
 		return "no_room"
-	case p.backlog.has(key):
+	case p.hasBacklog(key):
 		return "backlog"
 	}
 	held, c := 0, p.conductOf(key)
@@ -50,7 +50,11 @@ func (p *Pool) leaves(d *db.NewDelivery, key db.Lane) string {
 		held = l.held
 	}
 	suspect := c.manner.Suspect()
-	if suspect && p.suspectHeld >= SuspectRoom(p.deps.Workers) || !suspect && p.held-p.suspectHeld >= p.room {
+	room := p.room
+	if held == 0 {
+		room += Newcomers(p.room) // a flood of others does not keep it out
+	}
+	if suspect && p.suspectHeld >= SuspectRoom(p.deps.Workers) || !suspect && p.held-p.suspectHeld >= room {
 		return "no_room"
 	}
 	ramp := p.deps.Circuits.Ramp(key)

@@ -78,6 +78,9 @@ func (p *Pool) setManner(key db.Lane, l *lane, m manner) {
 		p.suspects.remove(key)
 	}
 	l.manner = m
+	if p.hasBacklog(key) {
+		p.addBacklog(key)
+	}
 	p.place(key, l)
 }
 
@@ -226,7 +229,7 @@ func (p *Pool) finish(j *job, attempted, succeeded bool) {
 	if p.suspects.len() > 0 {
 		p.ready.Signal() // the half of the suspects may have been full
 	}
-	hungry := p.backlog.len() > 0 && p.held-p.suspectHeld <= p.room/2
+	hungry := p.backlog.len() > 0 && p.held-p.suspectHeld <= p.room/2 || p.patient.has(key)
 	p.mu.Unlock()
 	if hungry {
 		p.signal()

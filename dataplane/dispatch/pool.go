@@ -158,6 +158,7 @@ type Pool struct {
 	started  *list.List
 	alone    []*job
 	backlog  *rotation // lanes with due deliveries in the database
+	patient  *rotation // the same, of suspects and of destinations with limits: nobody waits for them
 	added    map[db.Lane]uint64
 	adds     uint64
 	room     int
@@ -195,7 +196,7 @@ func NewPool(d Deps) *Pool {
 	p := &Pool{
 		deps: d, holder: hub.NewID(d.Now(), d.Random), wake: make(chan struct{}, 1), due: make(chan struct{}, 1),
 		lanes: map[db.Lane]*lane{}, conducts: map[db.Lane]*conduct{}, added: map[db.Lane]uint64{},
-		trusted: newRotation(), suspects: newRotation(), backlog: newRotation(), started: list.New(),
+		trusted: newRotation(), suspects: newRotation(), backlog: newRotation(), patient: newRotation(), started: list.New(),
 		room: Room(d.Workers, 0), pruned: d.Now(),
 	}
 	p.ready = sync.NewCond(&p.mu)
@@ -277,11 +278,19 @@ func (p *Pool) signal() {
 func (p *Pool) addBacklog(key db.Lane) {
 	p.adds++
 	p.added[key] = p.adds
-	p.backlog.add(key)
+	set, other := p.backlog, p.patient
+	if c := p.conductOf(key); c.pace != nil || c.manner.Suspect() {
+		set, other = other, set
+	}
+	other.remove(key)
+	set.add(key)
 }
+
+func (p *Pool) hasBacklog(key db.Lane) bool { return p.backlog.has(key) || p.patient.has(key) }
 
 func (p *Pool) dropBacklog(key db.Lane) {
 	p.backlog.remove(key)
+	p.patient.remove(key)
 	delete(p.added, key)
 }
 

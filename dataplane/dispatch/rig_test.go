@@ -109,6 +109,10 @@ type rig struct {
 	lanes  []db.Lane // one subscription each
 	subs   map[db.Lane]hub.SubscriptionID
 
+	deps Deps
+	ctx  context.Context
+	more sync.WaitGroup
+
 	stop func() // asks the pool to stop
 	done chan struct{}
 	hard func() // ends what still works
@@ -170,10 +174,10 @@ func bubble(t *testing.T, destinations int, change func(r *rig, d *Deps), test f
 		if change != nil {
 			change(r, &deps)
 		}
-		r.pool = NewPool(deps)
+		r.pool, r.deps = NewPool(deps), deps
 		ctx, stop := context.WithCancel(t.Context())
 		hard, endHard := context.WithCancel(t.Context())
-		r.stop, r.hard, r.done = stop, endHard, make(chan struct{})
+		r.stop, r.hard, r.done, r.ctx = stop, endHard, make(chan struct{}), ctx
 		started := make(chan struct{})
 		go func() {
 			defer close(r.done)
@@ -192,9 +196,29 @@ func bubble(t *testing.T, destinations int, change func(r *rig, d *Deps), test f
 			stop()
 			endHard()
 			<-r.done
+			r.more.Wait()
 		}()
 		test(r)
 	})
+}
+
+// replica starts another process beside the first: a pool and a board of its
+// own, over the same queue and the same stored circuits.
+func (r *rig) replica() *Pool {
+	d := r.deps
+	var pool *Pool
+	board := circuit.New(circuit.Deps{
+		Store: r.boards, Now: time.Now, Random: rand.Reader, Log: d.Log, Moved: func(l db.Lane) { pool.Moved(l) },
+	})
+	d.Circuits, d.Metrics = board, NewMetrics(prometheus.NewRegistry())
+	pool = NewPool(d)
+	r.more.Go(func() { _ = board.Run(r.ctx) })
+	r.more.Go(func() {
+		if err := pool.Run(r.ctx, r.ctx); err != nil {
+			r.Error(err)
+		}
+	})
+	return pool
 }
 
 // openHealth is a failure policy that nothing trips, and remembers what it saw.

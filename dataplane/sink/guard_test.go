@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -173,7 +174,7 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-func newAuthority(t *testing.T) *authority {
+func newAuthority(t testing.TB) *authority {
 	ca := &authority{}
 	leaf := ca.issue(t, func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid, c.ExtKeyUsage = true, true, nil })
 	ca.cert, ca.key = leaf.Leaf, leaf.PrivateKey.(*ecdsa.PrivateKey)
@@ -182,7 +183,7 @@ func newAuthority(t *testing.T) *authority {
 
 // issue makes a certificate for localhost, changed as a test wants it; one of
 // an authority without a certificate signs itself.
-func (ca *authority) issue(t *testing.T, change func(c *x509.Certificate)) tls.Certificate {
+func (ca *authority) issue(t testing.TB, change func(c *x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -207,6 +208,23 @@ func (ca *authority) issue(t *testing.T, change func(c *x509.Certificate)) tls.C
 		t.Fatal(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+// A peer that does not read cannot hold up the end of a TLS connection.
+func TestGuard_farewell_is_brief(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	defer near.Close()
+	begun := time.Now()
+	if err := (briefFarewell{near}).SetWriteDeadline(begun.Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := near.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("write: %v", err)
+	}
+	if took := time.Since(begun); took > closeTimeout+time.Second {
+		t.Errorf("the write waited for %s", took)
+	}
 }
 
 func TestAttempt_TLS(t *testing.T) {
@@ -243,7 +261,8 @@ func TestAttempt_TLS(t *testing.T) {
 		"not_yet":        {Certificates: []tls.Certificate{ca.issue(t, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) })}},
 		"wrong_host":     {Certificates: []tls.Certificate{ca.issue(t, func(c *x509.Certificate) { c.DNSNames = []string{"example.com"} })}},
 		"self_signed":    {Certificates: []tls.Certificate{(&authority{}).issue(t, nothing)}},
-		"old_version":    {Certificates: []tls.Certificate{ca.issue(t, nothing)}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
+		"only_TLS_1.0":   {Certificates: []tls.Certificate{ca.issue(t, nothing)}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10},
+		"only_TLS_1.1":   {Certificates: []tls.Certificate{ca.issue(t, nothing)}, MinVersion: tls.VersionTLS11, MaxVersion: tls.VersionTLS11},
 		"no_certificate": {GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -252,6 +271,15 @@ func TestAttempt_TLS(t *testing.T) {
 			p.wantRequests(t, 0)
 		})
 	}
+	t.Run("certificate_for_an_address", func(t *testing.T) {
+		named := ca.issue(t, func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, []net.IP{net.IPv4(127, 0, 0, 1)} })
+		p := tlsPeer(t, &tls.Config{Certificates: []tls.Certificate{named}, MaxVersion: tls.VersionTLS12})
+		a := attempt(t, sinkFor(t), jobTo("https://"+p.addr, 5*time.Second))
+		wantFailure(t, a, "", "")
+		if a.Answer.TLSVersion != "TLS 1.2" {
+			t.Errorf("answer %+v", a.Answer)
+		}
+	})
 	t.Run("plain_http_behind_https", func(t *testing.T) {
 		p := newPeer(t, func(c *caller) { c.say("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"); c.drain() })
 		wantFailure(t, attempt(t, sinkFor(t), to(p)), hub.ErrTLS, hub.PhaseTLS)

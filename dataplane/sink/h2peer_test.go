@@ -19,6 +19,8 @@ type h2caller struct {
 	*http2.Framer
 	conn *tls.Conn
 	peer *peer
+	// window is how much of a body the hub lets come unread, in bytes.
+	window uint32
 }
 
 // h2request is a request as its frames told it.
@@ -119,6 +121,7 @@ func (c *h2caller) heed(frame http2.Frame) {
 	switch f := frame.(type) {
 	case *http2.SettingsFrame:
 		if !f.IsAck() {
+			c.window, _ = f.Value(http2.SettingInitialWindowSize)
 			_ = c.WriteSettingsAck()
 		}
 	case *http2.PingFrame:

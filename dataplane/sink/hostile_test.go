@@ -200,6 +200,7 @@ func TestAttempt_hostile_receiver_over_HTTP_2(t *testing.T) {
 		body   []byte
 		class  []hub.ErrorClass
 		status int32
+		ends   bool // the connection carries no other request
 	}{
 		{name: "no_settings", serve: func(c *h2caller) { c.drain() }, class: []hub.ErrorClass{hub.ErrTimeout}},
 		{name: "no_answer", serve: func(c *h2caller) { _ = c.WriteSettings(); c.read(); c.drain() }, class: []hub.ErrorClass{hub.ErrTimeout}},
@@ -222,7 +223,7 @@ func TestAttempt_hostile_receiver_over_HTTP_2(t *testing.T) {
 			r := c.head()
 			c.answer(r.stream, "200", "")
 			c.drain()
-		}, class: []hub.ErrorClass{""}, status: 200},
+		}, class: []hub.ErrorClass{""}, status: 200, ends: true},
 		{name: "refused_without_taking_the_body", body: large, serve: func(c *h2caller) {
 			_ = c.WriteSettings()
 			r := c.head()
@@ -274,13 +275,13 @@ func TestAttempt_hostile_receiver_over_HTTP_2(t *testing.T) {
 			_ = c.headers(r.stream, false, ":status:200")
 			for c.WriteData(r.stream, false, make([]byte, 8<<10)) == nil {
 			}
-		}, class: []hub.ErrorClass{""}, status: 200},
+		}, class: []hub.ErrorClass{""}, status: 200, ends: true},
 		{name: "body_a_byte_per_second", serve: func(c *h2caller) {
 			_ = c.WriteSettings()
 			r := c.read()
 			_ = c.headers(r.stream, false, ":status:200")
 			every(time.Second/4, func() bool { return c.WriteData(r.stream, false, []byte("x")) == nil })
-		}, class: []hub.ErrorClass{""}, status: 200},
+		}, class: []hub.ErrorClass{""}, status: 200, ends: true},
 		{name: "reset_in_the_body", serve: func(c *h2caller) {
 			_ = c.WriteSettings()
 			r := c.read()
@@ -288,7 +289,7 @@ func TestAttempt_hostile_receiver_over_HTTP_2(t *testing.T) {
 			_ = c.WriteData(r.stream, false, []byte("abc"))
 			_ = c.WriteRSTStream(r.stream, http2.ErrCodeInternal)
 			c.drain()
-		}, class: []hub.ErrorClass{""}, status: 200},
+		}, class: []hub.ErrorClass{""}, status: 200, ends: true},
 		{name: "answer_without_a_status", serve: func(c *h2caller) {
 			_ = c.WriteSettings()
 			r := c.read()
@@ -340,6 +341,9 @@ func TestAttempt_hostile_receiver_over_HTTP_2(t *testing.T) {
 			}
 			if _, n := p.counts(); n > 1 {
 				t.Errorf("the receiver saw %d requests", n)
+			}
+			if n := w.pool.idleCount(); r.ends && n != 0 {
+				t.Errorf("%d connections are kept", n)
 			}
 			w.Close()
 			close(p.released)

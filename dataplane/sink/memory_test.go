@@ -42,6 +42,9 @@ func TestAttempt_memory(t *testing.T) {
 		"HTTP_2_body_as_wide_as_the_window": func(t *testing.T, holding *sync.WaitGroup) (*peer, string) {
 			p := newH2Peer(t, ca, func(c *h2caller) {
 				r := c.read()
+				if c.window == 0 || c.window > maxBodyRead {
+					t.Errorf("the hub takes %d bytes unread", c.window)
+				}
 				_ = c.headers(r.stream, false, ":status:200")
 				for range 3 {
 					_ = c.WriteData(r.stream, false, []byte(strings.Repeat("x", 16<<10)))
