@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -70,4 +73,20 @@ func (r *rig) saveProfile() error {
 	defer file.Close()
 	_, err = io.Copy(file, res.Body)
 	return err
+}
+
+// metric reads one number of the data plane's metrics.
+func (r *rig) metric(name string) (float64, error) {
+	res, err := http.Get(r.planeURL + "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewScanner(res.Body)
+	for lines.Scan() {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, fmt.Errorf("there is no metric %s", name)
 }

@@ -36,6 +36,8 @@ var parts = []part{
 	{"ingest", measureIngest},
 	{"claim", measureClaim},
 	{"backlog", measureBacklog},
+	{"quiet", measureQuiet},
+	{"hanging", measureHanging},
 }
 
 type options struct {
@@ -52,6 +54,8 @@ type options struct {
 	slowEvents   int
 	ingestEvents int
 	backlog      int
+	quietRate    int
+	hanging      int
 	profile      string
 	statements   bool
 	keepLogs     string
@@ -109,6 +113,8 @@ func run() error {
 	flag.IntVar(&o.slowEvents, "slow-events", 60_000, "events of the part slow")
 	flag.IntVar(&o.ingestEvents, "ingest-events", 400_000, "events of the part ingest")
 	flag.IntVar(&o.backlog, "backlog-events", 1_000_000, "events of the part backlog")
+	flag.IntVar(&o.quietRate, "quiet-rate", 50, "events per second of the quiet tenant in the part quiet")
+	flag.IntVar(&o.hanging, "hanging", 50, "destinations that never answer in the part hanging")
 	flag.StringVar(&o.profile, "profile", "", "file for a CPU profile of the data plane in the parts delivered and ingest")
 	flag.BoolVar(&o.statements, "statements", false, "print what Postgres spent its time on in the parts delivered and ingest")
 	flag.StringVar(&o.keepLogs, "logs", "", "file for the data plane's log; default none")

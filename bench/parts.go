@@ -225,7 +225,7 @@ func measureBacklog(ctx context.Context, o options, r *result) error {
 
 // arrived waits until the receiver has seen that many different events.
 func (r *rig) arrived(ctx context.Context, want int, c *counts) error {
-	return r.poll(ctx, 2*time.Minute, fmt.Sprintf("%d events to arrive", want), func() (bool, error) {
+	return r.poll(ctx, 3*time.Minute, fmt.Sprintf("%d events to arrive", want), func() (bool, error) {
 		err := r.get("/counts", c)
 		return c.Distinct >= want, err
 	})
@@ -241,6 +241,11 @@ func (r *rig) stored(ctx context.Context) (int, error) {
 // produce writes events of all tenants in turn; rate 0 is as fast as possible.
 // Records of one tenant share a partition.
 func (r *rig) produce(ctx context.Context, n, rate int) error {
+	return r.produceFor(ctx, n, rate, 0, r.o.tenants)
+}
+
+// produceFor is produce for the tenants from one number to before another.
+func (r *rig) produceFor(ctx context.Context, n, rate, from, to int) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.broker.addr), kgo.ProducerLinger(linger(rate)),
 		kgo.MaxBufferedRecords(20_000), kgo.ProducerBatchCompression(kgo.NoCompression()))
 	if err != nil {
@@ -261,7 +266,7 @@ func (r *rig) produce(ctx context.Context, n, rate int) error {
 		}
 		rec := sample.Fact{
 			ID: run + "-" + strconv.Itoa(i), Source: source, ResourceType: "order", EventType: "created",
-			SchemaVersion: "1.0.0", TenantID: tenantName(i % r.o.tenants), Time: time.Now(),
+			SchemaVersion: "1.0.0", TenantID: tenantName(from + i%(to-from)), Time: time.Now(),
 			ContentType: "application/json", Body: body,
 		}.Record(prefixes)
 		client.Produce(ctx, rec, func(_ *kgo.Record, err error) {

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -77,17 +78,33 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[int(math.Ceil(q*float64(len(sorted))))-1]
 }
 
+// destination is the number at the end of a destination's path; large for what
+// is none.
+func destination(path string) int {
+	n, err := strconv.Atoi(strings.TrimPrefix(path, "/hooks/"))
+	if err != nil {
+		return math.MaxInt
+	}
+	return n
+}
+
 func roleReceiver(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("receiver", flag.ContinueOnError)
 	delay := flags.Duration("delay", 0, "before each answer")
 	timed := flags.Bool("timed", false, "measure latency")
+	timedFrom := flags.Int("timed-from", 0, "measure it for the destinations from this number on")
+	hang := flags.Int("hang", 0, "destinations below this number never answer")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	var l latencies
 	o := receiver.Options{CountOnly: true}
 	if *timed {
-		o.Observe = l.add
+		o.Observe = func(seen receiver.Observation) {
+			if destination(seen.Path) >= *timedFrom {
+				l.add(seen)
+			}
+		}
 	}
 	r, err := receiver.New(o)
 	if err != nil {
@@ -103,6 +120,9 @@ func roleReceiver(ctx context.Context, args []string) error {
 		case "/latency":
 			l.mu.Lock()
 			sorted := append([]float64(nil), l.ms...)
+			if req.Method == http.MethodDelete {
+				l.ms = nil
+			}
 			l.mu.Unlock()
 			sort.Float64s(sorted)
 			_ = json.NewEncoder(w).Encode(map[string]float64{
@@ -112,6 +132,10 @@ func roleReceiver(ctx context.Context, args []string) error {
 			return
 		case "/counts", "/secrets", "/requests":
 		default:
+			if destination(req.URL.Path) < *hang {
+				<-req.Context().Done()
+				return
+			}
 			if *delay > 0 {
 				select {
 				case <-time.After(*delay):

@@ -10,5 +10,6 @@
 // error is the hub's own fault.
 //
 // A tenant never sees another's rows. Every use case takes the Actor and gives
-// the same answer for what is missing and for what is not theirs.
+// the same answer for what is missing and for what is not theirs. Behind that
+// stands a second wall in the database: whoever lets an actor in calls Within.
 package controlplane

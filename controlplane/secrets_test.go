@@ -229,7 +229,11 @@ func TestRewrapping(t *testing.T) {
 	rotated := map[hub.DestinationID]string{}
 	others.Go(func() {
 		for i := 0; i < many && stop.Err() == nil; i += 3 {
-			rotated[dests[i]] = o.rotate(dests[i], 0)
+			done, mistakes, err := o.RotateSecret(t.Context(), acme, controlplane.Rotation{ID: controlplane.GlobalID(controlplane.DestinationIDs, dests[i].ID)})
+			if err != nil || mistakes != nil {
+				t.Errorf("a rotation meanwhile: %v %v", mistakes, err)
+			}
+			rotated[dests[i]] = done.SigningSecret
 		}
 	})
 	steps := 0
@@ -269,15 +273,20 @@ func TestRewrapping(t *testing.T) {
 		}
 	})
 	t.Run("what_changed_since_it_was_read_is_left_alone", func(t *testing.T) {
-		o.exec(`UPDATE destination_secrets SET key_id = 'other' WHERE destination_id = $1`, dests[2].String())
-		was, err := o.DB.SecretsToRewrap(t.Context(), db.SigningSecret, "new", hub.ID{}, many)
-		if err != nil || len(was) != 2 {
-			t.Fatalf("%d, %v", len(was), err)
-		}
-		list := []db.Rewrap{{Was: was[1], Next: secret.Sealed{KeyID: "x", WrappedKey: []byte("x")}}}
-		o.exec(`UPDATE destination_secrets SET wrapped_key = 'y' WHERE id = $1`, was[1].Binding.Row.String())
-		if n, err := o.DB.RewrapSecrets(t.Context(), db.SigningSecret, list); err != nil || n != 0 {
-			t.Errorf("%d changed, %v", n, err)
+		for kind, table := range map[db.SecretKind]string{db.SigningSecret: "destination_secrets", db.CredentialSecret: "destination_credentials"} {
+			for column, value := range map[string]string{"key_id": "newer", "wrapped_key": "newer"} {
+				o.exec(`UPDATE `+table+` SET key_id = 'other' WHERE destination_id = $1`, dests[10].String())
+				was, err := o.DB.SecretsToRewrap(t.Context(), kind, "new", hub.ID{}, many)
+				if err != nil || len(was) == 0 {
+					t.Fatalf("%s: %d, %v", kind, len(was), err)
+				}
+				last := was[len(was)-1]
+				o.exec(`UPDATE `+table+` SET `+column+` = '`+value+`' WHERE id = $1`, last.Binding.Row.String())
+				list := []db.Rewrap{{Was: last, Next: secret.Sealed{KeyID: "x", WrappedKey: []byte("x")}}}
+				if n, err := o.DB.RewrapSecrets(t.Context(), kind, list); err != nil || n != 0 {
+					t.Errorf("%s with another %s: %d changed, %v", kind, column, n, err)
+				}
+			}
 		}
 	})
 }

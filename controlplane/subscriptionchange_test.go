@@ -213,6 +213,11 @@ func TestUpdate_of_a_credential_unverifies_all_of_the_destination(t *testing.T) 
 	o := newOffice(t)
 	one, two := o.active("https://a.example/hook"), o.active("https://a.example/hook")
 	failed := o.create(wish("https://a.example/hook")).Subscription
+	o.answer = func(controlplane.Probe) hub.Attempt { return hub.Attempt{Answer: hub.Answer{Status: 200}} }
+	if v, _, err := o.Verify(t.Context(), acme, failed.ID); err != nil || v.Subscription.VerificationState != hub.VerificationFailed {
+		t.Fatal(v, err)
+	}
+	o.answer = nil
 	elsewhere := o.active("https://b.example/hook")
 	o.chores()
 	give := func(g controlplane.Given[controlplane.NewCredential]) hub.EventSubscription {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/db/internal/dbsqlc"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/breaker"
 )
 
 // DestinationsByID reads destinations; those that do not exist are missing.
@@ -101,9 +102,21 @@ func (d *DB) EnableDestination(ctx context.Context, r EnableRequest) (dest hub.D
 
 // restartDestination lets a destination begin anew after somebody enabled it,
 // or a subscription of it that the hub had disabled: what FAILURE_RATE counted
-// is forgotten if it had switched the destination off.
-func (d *DB) restartDestination(ctx context.Context, tx pgx.Tx, _ hub.TenantID, id hub.DestinationID, now time.Time) error {
-	return d.queries.RestartRate(ctx, tx, dbsqlc.RestartRateParams{DestinationID: id.ID, Now: now})
+// is forgotten if it had switched the destination off, and one probe goes
+// before everything that waited.
+func (d *DB) restartDestination(ctx context.Context, tx pgx.Tx, tenant hub.TenantID, id hub.DestinationID, now time.Time) error {
+	if err := d.queries.RestartRate(ctx, tx, dbsqlc.RestartRateParams{DestinationID: id.ID, Now: now}); err != nil {
+		return err
+	}
+	if err := d.queries.EnsureBreakers(ctx, tx, dbsqlc.EnsureBreakersParams{DestinationIds: []hub.ID{id.ID}, TenantIds: []string{string(tenant)}}); err != nil {
+		return err
+	}
+	rows, err := d.queries.LockBreakers(ctx, tx, []hub.ID{id.ID})
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	state := breaker.Restart(storedBreaker(&rows[0]).State, now)
+	return d.queries.UpdateBreaker(ctx, tx, breakerParams(id, &state))
 }
 
 func destinationsOf(rows []dbsqlc.Destination) []hub.Destination {

@@ -5,7 +5,8 @@
 //	request.go   what a request has to be before GraphQL sees it: size, JSON, origin, token
 //	socket.go    WebSocket connections, protocol.go their rules; stream.go server-sent events
 //	limits.go    depth, aliases, complexity, time
-//	access.go    the right that each root field needs
+//	access.go    the right that each root field needs, accesstypes.go that of each type
+//	idempotency.go  mutations that are repeated under their caller's key
 //	errors.go    what a caller is told, and what only the log is
 //	ids.go       global ids; page.go cursors of lists; loader.go batched look-ups
 //

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/streaming-hub/streaming-hub/hub"
@@ -182,6 +183,26 @@ func TestIdempotency_of_the_api(t *testing.T) {
 		two := create(platform, map[string]any{"name": "p", "role": "VIEWER", "tenantId": "beta", "idempotencyKey": "k"})
 		if at(one, "apiToken", "tenantId") != "acme" || at(two, "apiToken", "tenantId") != "beta" {
 			t.Errorf("%v, %v", one, two)
+		}
+	})
+	t.Run("calls_at_once_run_once_and_all_have_the_answer", func(t *testing.T) {
+		var wg sync.WaitGroup
+		answers := make(chan string, 6)
+		for range cap(answers) {
+			wg.Go(func() {
+				answers <- fmt.Sprint(create(token, map[string]any{"name": "at once", "role": "VIEWER", "idempotencyKey": "once"}))
+			})
+		}
+		wg.Wait()
+		close(answers)
+		same := <-answers
+		for got := range answers {
+			if got != same {
+				t.Errorf("%s, %s", got, same)
+			}
+		}
+		if n := w.count(`SELECT count(*) FROM api_tokens WHERE name = 'at once'`); n != 1 {
+			t.Errorf("%d tokens", n)
 		}
 	})
 	t.Run("a_refusal_is_an_answer", func(t *testing.T) {

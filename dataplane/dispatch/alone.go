@@ -53,16 +53,28 @@ func poisoned(c *db.Claim, threshold int) bool { return int(c.Reclaims)-1 > thre
 // buryPoison ends the claims that have used up their lone runs and returns the
 // others.
 func (p *Pool) buryPoison(ctx context.Context, claims []db.Claim) []db.Claim {
-	kept := claims[:0]
-	for i := range claims {
-		c := &claims[i]
-		if !poisoned(c, p.deps.Poison) {
-			kept = append(kept, *c)
-			continue
+	kept := make([]db.Claim, 0, len(claims))
+	var poison []db.Claim
+	for _, c := range claims {
+		if poisoned(&c, p.deps.Poison) {
+			poison = append(poison, c)
+		} else {
+			kept = append(kept, c)
 		}
+	}
+	if len(poison) == 0 {
+		return kept
+	}
+	events, err := p.eventsOf(ctx, poison)
+	if err != nil {
+		p.giveBack(poison, db.Release{}) // they end when the database answers
+		return kept
+	}
+	for i := range poison {
+		c := &poison[i]
 		why := fmt.Sprintf("%d attempts in a row ended without a recorded outcome: their processes died, or stood still for longer than the lease", c.Reclaims-1)
 		p.deps.Log.Error("a delivery is given up as poison", "delivery", c.Delivery.ID.String(), "lone_runs", c.Reclaims-1)
-		p.outcomes.write(ctx, p.end(&c.Delivery, c.LeaseToken, nil, hub.DeadPoison, why))
+		p.outcomes.write(ctx, p.end(&c.Delivery, c.LeaseToken, events[c.Delivery.Event], hub.DeadPoison, why))
 		p.mu.Lock()
 		p.drop(db.Lane{Tenant: c.Delivery.Tenant, Destination: c.Delivery.Destination}, int(c.Delivery.BodyBytes))
 		p.mu.Unlock()

@@ -18,7 +18,7 @@ func (w *Webhook) read(res *http.Response, m *mask) (answer hub.Answer, whole bo
 	answer = hub.Answer{
 		Status:     int32(res.StatusCode),
 		Headers:    storableHeaders(res.Header),
-		RetryAfter: m.hide(hub.Storable(res.Header.Get("Retry-After"), 256)),
+		RetryAfter: hub.CutText(m.hide(hub.Storable(res.Header.Get("Retry-After"), 256)), 256),
 	}
 	m.hideHeaders(answer.Headers)
 	if res.StatusCode == http.StatusSwitchingProtocols {

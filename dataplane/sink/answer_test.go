@@ -86,9 +86,7 @@ func TestAttempt_body_changes_nothing(t *testing.T) {
 			p := newPeer(t, func(c *caller) {
 				c.read()
 				c.say("HTTP/1.1 " + status + "\r\nContent-Length: 1000\r\n\r\n")
-				for c.say("x") {
-					time.Sleep(20 * time.Millisecond)
-				}
+				c.drip(20*time.Millisecond, "x")
 			})
 			begun := time.Now()
 			a := attempt(t, newSink(t, development), jobTo(p.url(), short))
@@ -155,27 +153,23 @@ func TestAttempt_timeout_in_each_phase(t *testing.T) {
 		{name: "tls_handshake_never_ends", scheme: "https", phase: hub.PhaseTLS, serve: (*caller).drain},
 		{name: "request_is_never_read", scheme: "http", phase: hub.PhaseRequest, body: 16 << 20, serve: func(c *caller) {
 			// A full window, until the hub gives up.
-			for range 25 {
-				if _, err := c.Conn.Read(make([]byte, 1)); err != nil {
-					return
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
+			n := 0
+			every(20*time.Millisecond, func() bool {
+				_, err := c.Conn.Read(make([]byte, 1))
+				n++
+				return err == nil && n < 25
+			})
 			c.drain()
 		}},
 		{name: "no_answer", scheme: "http", phase: hub.PhaseAnswer, serve: func(c *caller) { c.read(); c.drain() }},
 		{name: "status_line_drips", scheme: "http", phase: hub.PhaseAnswer, serve: func(c *caller) {
 			c.read()
-			for n := 0; c.say(string("HTTP/1.1 200 OKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKKK"[n%40])); n++ {
-				time.Sleep(20 * time.Millisecond)
-			}
+			c.drip(20*time.Millisecond, "HTTP/1.1 200 OK")
 		}},
 		{name: "headers_drip", scheme: "http", phase: hub.PhaseAnswer, serve: func(c *caller) {
 			c.read()
 			c.say("HTTP/1.1 200 OK\r\n")
-			for c.say("X-A: b\r\n") {
-				time.Sleep(20 * time.Millisecond)
-			}
+			every(20*time.Millisecond, func() bool { return c.say("X-A: b\r\n") })
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -27,7 +27,6 @@ func detail(err error, f hub.Failure) string {
 		dns   *net.DNSError
 		errno syscall.Errno
 		cert  *tls.CertificateVerificationError
-		op    *net.OpError
 	)
 	switch f.Class {
 	case hub.ErrTimeout:
@@ -50,19 +49,25 @@ func detail(err error, f hub.Failure) string {
 		}
 		return fmt.Sprintf("the receiver ended the connection during %s", phaseWords[f.Phase])
 	case hub.ErrTLS:
-		switch {
-		case errors.As(err, &cert):
+		if errors.As(err, &cert) {
 			return fmt.Sprintf("the receiver's certificate is not accepted: %v", cert.Err)
-		case errors.As(err, &op) && op.Err != nil:
-			return fmt.Sprintf("the TLS handshake failed: %s: %v", op.Op, op.Err)
 		}
-		return fmt.Sprintf("the TLS handshake failed: %v", err)
+		return fmt.Sprintf("the TLS handshake failed: %v", bare(err))
 	case hub.ErrProtocol:
 		var stream streamError
 		if errors.As(err, &stream) && stream.Cause != nil {
 			return fmt.Sprintf("the answer is not HTTP: %v", stream.Cause)
 		}
-		return fmt.Sprintf("the answer is not HTTP: %v", err)
+		return fmt.Sprintf("the answer is not HTTP: %v", bare(err))
 	}
 	return err.Error()
+}
+
+// bare is an error without the addresses that package net puts around it.
+func bare(err error) error {
+	var op *net.OpError
+	for errors.As(err, &op) && op.Err != nil {
+		err = op.Err
+	}
+	return err
 }

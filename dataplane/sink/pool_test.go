@@ -147,6 +147,20 @@ func TestPool(t *testing.T) {
 	})
 }
 
+func TestTargets_are_bounded(t *testing.T) {
+	known := &targets{policy: development}
+	for i := range maxTargets + 10 {
+		if known.of(fmt.Sprintf("http://127.0.0.1/%d", i)).refused != nil {
+			t.Fatal("refused")
+		}
+	}
+	n := 0
+	known.known.Range(func(_, _ any) bool { n++; return true })
+	if n > maxTargets || known.of("http://127.0.0.1/1") != known.of("http://127.0.0.1/1") {
+		t.Errorf("%d are kept", n)
+	}
+}
+
 // Nothing of an attempt goes on behind its back: a connection that does not
 // come about is given up with the attempt that wanted it.
 func TestPool_dial_ends_with_its_attempt(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 
 	"github.com/streaming-hub/streaming-hub/hub/address"
 )
@@ -15,10 +16,15 @@ type target struct {
 	refused error
 }
 
+// maxTargets bounds what targets keeps. Beyond it all are read anew: many URLs
+// come and go where destinations are probed.
+const maxTargets = 50_000
+
 // targets keeps them: destinations are few, attempts many.
 type targets struct {
 	policy address.Policy
 	known  sync.Map // string → *target
+	count  atomic.Int64
 }
 
 // of reads a URL. The rule that judged it when it was written judges it again:
@@ -29,6 +35,10 @@ func (t *targets) of(raw string) *target {
 		return known.(*target)
 	}
 	read := t.read(raw)
+	if t.count.Add(1) > maxTargets {
+		t.known.Clear()
+		t.count.Store(1)
+	}
 	t.known.Store(raw, read)
 	return read
 }

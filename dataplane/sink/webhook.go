@@ -104,7 +104,7 @@ func (w *Webhook) Attempt(ctx context.Context, job Job) hub.Attempt {
 		attempt.Failure = Classify(err, phase, answered)
 		w.logRefusal(job, err)
 	}
-	attempt.Failure.Detail = hidden.hide(attempt.Failure.Detail)
+	attempt.Failure.Detail = hub.CutText(hidden.hide(attempt.Failure.Detail), maxDetail)
 	return attempt
 }
 

@@ -132,6 +132,7 @@ CREATE TABLE feed_relays (
 
 -- Dead letters are grouped by the fingerprint of their cause.
 ALTER TABLE delivery_results ADD fingerprint bytea;
+CREATE INDEX delivery_results_fingerprint ON delivery_results (fingerprint, id) WHERE fingerprint IS NOT NULL;
 COMMENT ON COLUMN delivery_results.fingerprint IS '16 bytes; null for ends before it was kept, and without a cause.';
 
 -- +goose Down

@@ -36,15 +36,18 @@ var closed = [...]netip.Prefix{
 
 // Allowed reports whether a delivery may connect to an address when no
 // allow-list speaks for it. An IPv4-mapped address is judged as the IPv4
-// address that it stands for; NAT64 and all other ways to write an IPv4 address
-// in IPv6 lie outside 2000::/3 or are closed.
+// address that it stands for, and one of ISATAP by the IPv4 address in it too;
+// NAT64 and other ways to write an IPv4 address in IPv6 lie outside 2000::/3 or
+// are closed.
 func Allowed(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" {
 		return false
 	}
 	a = a.Unmap()
-	if a.Is6() && !global6.Contains(a) {
-		return false
+	if a.Is6() {
+		if v4, ok := isatap(a); !global6.Contains(a) || ok && !Allowed(v4) {
+			return false
+		}
 	}
 	for _, p := range closed {
 		if p.Contains(a) {
@@ -52,4 +55,14 @@ func Allowed(a netip.Addr) bool {
 		}
 	}
 	return true
+}
+
+// isatap is the IPv4 address of a site's host within an IPv6 one (RFC 5214),
+// which may stand under any public prefix.
+func isatap(a netip.Addr) (netip.Addr, bool) {
+	b := a.As16()
+	if b[8]&^2 != 0 || b[9] != 0 || b[10] != 0x5e || b[11] != 0xfe {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom4([4]byte(b[12:])), true
 }
