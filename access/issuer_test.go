@@ -205,6 +205,11 @@ func TestIssuer_algorithms(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.keys["rsa"], r.keys["ed"] = rsaKey, edKey
+	for _, alg := range signatures {
+		if strings.HasPrefix(alg, "HS") || strings.EqualFold(alg, "none") {
+			t.Errorf("%s is taken", alg)
+		}
+	}
 	public, err := json.Marshal(publicKey("first", r.keys["first"]))
 	if err != nil {
 		t.Fatal(err)

@@ -78,9 +78,13 @@ func (a Actor) WhyNot(action Action) string {
 }
 
 // Within says to the database for whom a call is made: a second wall there
-// lets a tenant's actor reach rows of its tenant only.
+// lets a tenant's actor reach rows of its tenant only, and one without a role
+// none.
 func (a Actor) Within(ctx context.Context) context.Context {
-	if a.Platform() {
+	switch {
+	case a.Role == "":
+		return ctx
+	case a.Platform():
 		return db.OfPlatform(ctx)
 	}
 	return db.OfTenant(ctx, a.Tenant)
@@ -101,7 +105,7 @@ func (a Actor) tenantFor(named string, path []string) (hub.TenantID, *UserError)
 		e = userError(Required, path, "a token of scope PLATFORM has to name the tenant")
 	case !a.Platform() && named != "" && named != string(a.Tenant):
 		e = userError(TenantMismatch, path, "this token belongs to another tenant")
-	case a.Platform() && !hub.TenantID(named).Valid():
+	case a.Platform() && !hub.TenantID(named).Valid() && hub.TenantID(named) != hub.HubTenant:
 		e = userError(Invalid, path, "a tenant id has 1 to 256 letters, digits, dashes or underscores and begins with a letter or digit")
 	case a.Platform():
 		return hub.TenantID(named), nil

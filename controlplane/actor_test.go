@@ -40,3 +40,15 @@ func TestCan_scope(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestCan_admins_only(t *testing.T) {
+	for _, action := range []Action{ManageTokens, ReadAudit, ReadPersonalData, ManageSecrets} {
+		for _, tenant := range []hub.TenantID{"", "acme"} {
+			for role, want := range map[hub.Role]bool{hub.Viewer: false, hub.Operator: false, hub.Admin: true} {
+				if a := (Actor{Role: role, Tenant: tenant}); a.Can(action) != want {
+					t.Errorf("%s of %q may %s: %t", role, tenant, action, !want)
+				}
+			}
+		}
+	}
+}

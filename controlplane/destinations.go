@@ -139,7 +139,7 @@ func (s *Subscriptions) EnableDestination(ctx context.Context, a Actor, id hub.D
 	now := s.now()
 	object := GlobalID(DestinationIDs, id.ID)
 	dest, err := s.DB.EnableDestination(ctx, db.EnableRequest{
-		Tenant: seen.Tenant, Destination: id, Now: now,
+		Tenant: seen.Tenant, Destination: id, Now: now, FeedID: hub.NewID(now, s.Random),
 		Audit: func(was string) db.AuditEntry {
 			return a.auditEntry(now, s.Random, seen.Tenant, auditEnableDestination, object, auditedHealth{was}, auditedHealth{string(health.Active)})
 		},

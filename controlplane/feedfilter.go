@@ -39,7 +39,7 @@ func LiveOutcomes(f db.DeliveryFilter) LiveFilter {
 func LiveDeadLetters(f db.DeadLetterFilter) LiveFilter {
 	return LiveFilter{Tenant: f.Tenant, wants: func(i *db.FeedItem) bool {
 		at := i.Started().Truncate(time.Millisecond) // finishedAt, as the list has it
-		return i.Notice == nil && i.State == hub.Dead && concerns(i, f.Subscription, f.Destination) &&
+		return i.Notice == nil && i.State == hub.Dead && !i.Test && concerns(i, f.Subscription, f.Destination) &&
 			(f.EventType == "" || match.Covers(f.EventType, i.EventType)) &&
 			(len(f.Reasons) == 0 || slices.Contains(f.Reasons, i.DeadReason)) &&
 			(f.Fingerprint == nil || bytes.Equal(i.Fingerprint, f.Fingerprint)) &&

@@ -65,6 +65,8 @@ type Config struct {
 	Addresses    address.Policy
 	Keyring      *secret.Keyring
 
+	EventRetention      time.Duration  // of events, deliveries and attempts
+	IdempotencyTTL      time.Duration  // of answers remembered by idempotency key
 	DLQRetention        time.Duration  // of dead-letter observations
 	PullRate, PullBurst int            // pull requests of one tenant: per second, and at once
 	Issuer              *access.Issuer // whose tokens let in beside ours; nil for nobody's
@@ -144,7 +146,10 @@ func Run(ctx context.Context, c Config) error {
 		Store: observerDB, Now: time.Now, Random: rand.Reader, Metrics: observer.NewMetrics(registry), Log: c.Log,
 	})
 	keeper := upkeep.New(configDB, registry, retention(c), c.Log)
-	lanes := &upkeep.Lanes{Store: configDB, Tenants: tenants, Now: time.Now, Random: rand.Reader, Log: c.Log}
+	lanes := &upkeep.Lanes{
+		Store: configDB, Tenants: tenants, Now: time.Now, Random: rand.Reader, Log: c.Log,
+		EventRetention: c.EventRetention, IdempotencyTTL: c.IdempotencyTTL,
+	}
 	lanes.Register(registry)
 	reads := pull.New(pull.Deps{
 		Store: pullDB, Subscriptions: pullDB, Tokens: access.NewTokens(pullDB).Trust(c.Issuer), Watcher: watcher,
@@ -163,7 +168,9 @@ func Run(ctx context.Context, c Config) error {
 	serverDone := make(chan error, 1)
 	go func() { serverDone <- server.run(serving) }()
 
-	err = work(ctx, hard, c, keeper, tenants, consumer, deadLetters, pool, circuits, policies, lanes, announcer, watcher, configDB)
+	err = parts{
+		keeper, tenants, consumer, deadLetters, pool, circuits, policies, lanes, announcer, watcher, configDB,
+	}.work(ctx, hard, c)
 	stopServing()
 	if serveErr := <-serverDone; err == nil {
 		err = serveErr
@@ -171,31 +178,47 @@ func Run(ctx context.Context, c Config) error {
 	return err
 }
 
-func work(ctx, hard context.Context, c Config, keeper *upkeep.Upkeep, tenants *snapshot.Cache, consumer *ingest.Consumer, deadLetters *observer.Observer, pool *dispatch.Pool, circuits *circuit.Board, policies *health.Board, lanes *upkeep.Lanes, announcer *announcer, watcher *pull.Watcher, configDB *db.DB) error {
-	if err := keeper.AwaitSchema(ctx); err != nil {
+// parts are what works; each ends when its context does.
+type parts struct {
+	keeper      *upkeep.Upkeep
+	tenants     *snapshot.Cache
+	consumer    *ingest.Consumer
+	deadLetters *observer.Observer
+	pool        *dispatch.Pool
+	circuits    *circuit.Board
+	policies    *health.Board
+	lanes       *upkeep.Lanes
+	announcer   *announcer
+	watcher     *pull.Watcher
+	configDB    *db.DB
+}
+
+func (p parts) work(ctx, hard context.Context, c Config) error {
+	if err := p.keeper.AwaitSchema(ctx); err != nil {
 		return nil // asked to stop while waiting
 	}
 	c.Log.Info("data plane started", "version", c.Version, "ingest", c.Ingest, "deliver", c.Deliver, "workers", c.Workers)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return keeper.Run(ctx) })
-	g.Go(func() error { return tenants.Run(ctx) })
-	g.Go(func() error { return watcher.Run(ctx) })
+	g.Go(func() error { return p.keeper.Run(ctx) })
+	g.Go(func() error { return p.tenants.Run(ctx) })
+	g.Go(func() error { return p.watcher.Run(ctx) })
 	if c.Ingest {
-		g.Go(func() error { return consumer.Run(ctx) })
-		g.Go(func() error { return consumer.Readmit(ctx, configDB) })
-		g.Go(func() error { return deadLetters.Run(ctx) })
+		g.Go(func() error { return p.consumer.Run(ctx) })
+		g.Go(func() error { return p.consumer.Readmit(ctx, p.configDB) })
+		g.Go(func() error { return p.consumer.Relay(ctx, p.configDB) })
+		g.Go(func() error { return p.deadLetters.Run(ctx) })
 	}
 	if c.Ingest && !c.Deliver {
-		g.Go(func() error { return announcer.run(ctx) })
+		g.Go(func() error { return p.announcer.run(ctx) })
 	}
 	if c.Deliver {
 		// The boards outlive the pool, to store what its last attempts showed.
 		boards, stopBoards := context.WithCancel(context.WithoutCancel(ctx))
-		g.Go(func() error { defer stopBoards(); return pool.Run(ctx, hard) })
-		g.Go(func() error { return circuits.Run(boards) })
-		g.Go(func() error { return policies.Run(boards) })
-		g.Go(func() error { return lanes.Run(ctx) })
-		g.Go(func() error { return hearDue(ctx, configDB, pool, c.Log) })
+		g.Go(func() error { defer stopBoards(); return p.pool.Run(ctx, hard) })
+		g.Go(func() error { return p.circuits.Run(boards) })
+		g.Go(func() error { return p.policies.Run(boards) })
+		g.Go(func() error { return p.lanes.Run(ctx) })
+		g.Go(func() error { return hearDue(ctx, p.configDB, p.pool, c.Log) })
 	}
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("data plane: %w", err)
@@ -214,13 +237,20 @@ const (
 	quarantineRetention = 30 * 24 * time.Hour
 )
 
-// retention says what upkeep drops. What still waits to be delivered must end
-// before its events and deliveries may go, so these are not in the list.
+// retention says what upkeep drops. What still waits when its event's retention
+// ends is ended first: see upkeep.Lanes.
 func retention(c Config) []upkeep.Retention {
 	list := []upkeep.Retention{
 		{Table: "outcome_feed", Keep: feedRetention},
 		{Table: "event_keys", Keep: dedupHorizon},
 		{Table: "quarantined_records", Keep: quarantineRetention},
+	}
+	if c.EventRetention > 0 {
+		// A day longer than what waits may: its end comes first.
+		keep := c.EventRetention + 24*time.Hour
+		for _, table := range []string{"events", "deliveries", "attempts", "delivery_results"} {
+			list = append(list, upkeep.Retention{Table: table, Keep: keep})
+		}
 	}
 	if c.DLQRetention > 0 {
 		list = append(list, upkeep.Retention{Table: "dlq_observations", Keep: c.DLQRetention})

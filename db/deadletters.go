@@ -33,7 +33,7 @@ type DeadLetterFilter struct {
 // ended judges what the end alone tells.
 func (f *DeadLetterFilter) ended(e *deadEnd) bool {
 	at := e.ID.Time()
-	return hub.State(e.State) == hub.Dead &&
+	return hub.State(e.State) == hub.Dead && !e.Test &&
 		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, hub.DeadReason(orZero(e.DeadReason)))) &&
 		(f.EndedAfter.IsZero() || !at.Before(f.EndedAfter)) &&
 		(f.EndedBefore.IsZero() || at.Before(f.EndedBefore))

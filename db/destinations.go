@@ -55,6 +55,7 @@ type EnableRequest struct {
 	Tenant      hub.TenantID
 	Destination hub.DestinationID
 	Now         time.Time
+	FeedID      hub.ID // of the notice
 	// Audit makes the audit log's entry; was is DISABLED or FROZEN.
 	Audit func(was string) AuditEntry
 }
@@ -90,6 +91,12 @@ func (d *DB) EnableDestination(ctx context.Context, r EnableRequest) (dest hub.D
 			chores = append(chores, chore{hub.SubscriptionID{ID: subs[i].ID}, r.Destination})
 		}
 		if err := d.addChores(ctx, tx, r.Tenant, chores); err != nil {
+			return err
+		}
+		if err := d.queueNotices(ctx, tx, r.FeedID, []hub.Notice{{
+			Kind: hub.NoticeRecovered, At: r.Now, Tenant: r.Tenant, Destination: r.Destination,
+			Reason: "the destination was enabled; it had been " + was[0],
+		}}); err != nil {
 			return err
 		}
 		return d.audit(ctx, tx, r.Audit(was[0]))

@@ -33,6 +33,8 @@ type FeedItem struct {
 	StartedMicros int64
 	NextMicros    int64
 	TotalMicros   int32
+	// Test marks the outcome of a test send.
+	Test bool
 	// Notice makes the item one of another kind: no outcome, and of the other
 	// fields only Tenant, Subscription and Destination are set.
 	Notice *hub.Notice
@@ -68,6 +70,7 @@ type feedLine struct {
 	StartedMicros int64          `json:"a"`
 	NextMicros    int64          `json:"x"`
 	TotalMicros   int32          `json:"u"`
+	Test          bool           `json:"q"`
 	Notice        *hub.Notice    `json:"z"`
 }
 
@@ -120,6 +123,9 @@ func (i *FeedItem) appendTo(b []byte) []byte {
 	}
 	b = append(b, `,"u":`...)
 	b = strconv.AppendInt(b, int64(i.TotalMicros), 10)
+	if i.Test {
+		b = append(b, `,"q":true`...)
+	}
 	return append(b, '}')
 }
 
@@ -187,6 +193,6 @@ func parseFeedLine(line []byte) (FeedItem, error) {
 		Attempt: hub.AttemptID{ID: id(4)}, Tenant: l.Tenant, Number: l.Number, State: l.State,
 		DeadReason: l.DeadReason, Status: l.Status, ErrorClass: l.ErrorClass, Fingerprint: l.Fingerprint,
 		EventType: l.EventType, Source: l.Source,
-		StartedMicros: l.StartedMicros, NextMicros: l.NextMicros, TotalMicros: l.TotalMicros,
+		StartedMicros: l.StartedMicros, NextMicros: l.NextMicros, TotalMicros: l.TotalMicros, Test: l.Test,
 	}, nil
 }

@@ -158,7 +158,7 @@ func (d *DB) endWaiting(ctx context.Context, tx pgx.Tx, ids []hub.ID, feedID hub
 	if err := d.queries.InsertDeadResults(ctx, tx, dead); err != nil {
 		return err
 	}
-	return d.queries.InsertFeed(ctx, tx, dbsqlc.InsertFeedParams{ID: feedID, Items: feed})
+	return d.queries.InsertFeed(ctx, tx, dbsqlc.InsertFeedParams{ID: feedID, Items: feed, Notable: true})
 }
 
 func addDead(p *dbsqlc.InsertDeadResultsParams, end *Dead) {
@@ -169,6 +169,7 @@ func addDead(p *dbsqlc.InsertDeadResultsParams, end *Dead) {
 	p.DeadReasons = append(p.DeadReasons, string(end.Reason))
 	p.LastErrors = append(p.LastErrors, end.Text)
 	p.Fingerprints = append(p.Fingerprints, end.Fingerprint)
+	p.Tests = append(p.Tests, false)
 }
 
 func (d *DB) eventNames(ctx context.Context, tx pgx.Tx, taken []dbsqlc.TakeDeliveriesRow) (map[hub.ID]dbsqlc.EventNamesRow, error) {

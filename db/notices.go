@@ -29,5 +29,5 @@ func (d *DB) queueNotices(ctx context.Context, to dbsqlc.DBTX, feedID hub.ID, no
 		}
 		lines = appendNotice(lines, &notices[i])
 	}
-	return d.queries.InsertFeed(ctx, to, dbsqlc.InsertFeedParams{ID: feedID, Items: lines})
+	return d.queries.InsertFeed(ctx, to, dbsqlc.InsertFeedParams{ID: feedID, Items: lines, Notable: true})
 }

@@ -164,6 +164,7 @@ func (d *DB) writeHistory(ctx context.Context, conn *pgx.Conn, feedID hub.ID, ou
 			dead.DeadReasons = append(dead.DeadReasons, string(o.Decision.DeadReason))
 			dead.LastErrors = append(dead.LastErrors, o.Attempt.Failure.Detail)
 			dead.Fingerprints = append(dead.Fingerprints, o.Decision.Fingerprint)
+			dead.Tests = append(dead.Tests, o.Delivery.Test)
 		}
 	}
 	var batch pgx.Batch
@@ -174,7 +175,7 @@ func (d *DB) writeHistory(ctx context.Context, conn *pgx.Conn, feedID hub.ID, ou
 		}
 	}
 	if len(feed) > 0 {
-		if err := d.queries.InsertFeed(ctx, line, dbsqlc.InsertFeedParams{ID: feedID, Items: feed}); err != nil {
+		if err := d.queries.InsertFeed(ctx, line, dbsqlc.InsertFeedParams{ID: feedID, Items: feed, Notable: len(dead.Ids) > 0}); err != nil {
 			return err
 		}
 	}
@@ -221,7 +222,7 @@ func feedItemOf(o *hub.Outcome) FeedItem {
 		Attempt: o.Attempt.ID, Number: o.Attempt.Number, State: o.Decision.State,
 		DeadReason: o.Decision.DeadReason, Status: o.Attempt.Answer.Status, ErrorClass: o.Attempt.Failure.Class,
 		EventType: o.EventType, Source: o.Source,
-		StartedMicros: o.Attempt.Started.UnixMicro(), TotalMicros: o.Attempt.Timings.Total,
+		StartedMicros: o.Attempt.Started.UnixMicro(), TotalMicros: o.Attempt.Timings.Total, Test: o.Delivery.Test,
 	}
 	if o.Decision.State == hub.Waiting {
 		item.NextMicros = o.Decision.NextAt.UnixMicro()

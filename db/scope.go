@@ -17,8 +17,11 @@ const (
 // ErrNoScope is returned by a walled DB to a call for nobody.
 var ErrNoScope = errors.New("db: the call says neither for which tenant it is nor that it is for the platform")
 
-// scope is for whom calls are made; the zero tenant is the platform.
-type scope struct{ tenant hub.TenantID }
+// scope is for whom calls are made: for one tenant or for all.
+type scope struct {
+	tenant   hub.TenantID
+	platform bool
+}
 
 type scopeKey struct{}
 
@@ -31,7 +34,7 @@ func OfTenant(ctx context.Context, t hub.TenantID) context.Context {
 
 // OfPlatform says that calls with this context may reach all tenants.
 func OfPlatform(ctx context.Context) context.Context {
-	return context.WithValue(ctx, scopeKey{}, scope{})
+	return context.WithValue(ctx, scopeKey{}, scope{platform: true})
 }
 
 // scopeOf is the scope of a call. A tenant that is no tenant id has none: it
@@ -41,7 +44,7 @@ func scopeOf(ctx context.Context) (scope, error) {
 	if !ok {
 		return s, ErrNoScope
 	}
-	if s.tenant != "" && !s.tenant.Valid() {
+	if !s.platform && !s.tenant.Valid() {
 		return s, fmt.Errorf("db: %.40q is not a tenant id", s.tenant)
 	}
 	return s, nil

@@ -118,10 +118,20 @@ func (d *DB) applyEdit(ctx context.Context, tx pgx.Tx, c *SubscriptionChange, be
 		return err
 	}
 	moved := next.Destination != before.Subscription.Destination
+	var notices []hub.Notice
 	if edit.Restart || moved || !next.DeletedAt.IsZero() {
-		if err := d.clearSpan(ctx, tx, c, &next); err != nil {
+		if notices, err = d.clearSpan(ctx, tx, c, &next); err != nil {
 			return err
 		}
+	}
+	if before.Subscription.DisabledBy == hub.DisabledByAuto && next.Enabled {
+		notices = append(notices, hub.Notice{
+			Kind: hub.NoticeRecovered, At: c.Now, Tenant: c.Tenant, Subscription: c.ID, Destination: next.Destination,
+			Reason: "the event subscription that the hub had disabled was enabled", Span: &hub.SpanNotice{},
+		})
+	}
+	if err := d.queueNotices(ctx, tx, c.FeedID, notices); err != nil {
+		return err
 	}
 	if edit.Restart {
 		if err := d.restartDestination(ctx, tx, c.Tenant, next.Destination, c.Now); err != nil {
@@ -133,10 +143,10 @@ func (d *DB) applyEdit(ctx context.Context, tx pgx.Tx, c *SubscriptionChange, be
 
 // clearSpan forgets the failures of a subscription: they were those of another
 // place, or are nobody's any more.
-func (d *DB) clearSpan(ctx context.Context, tx pgx.Tx, c *SubscriptionChange, next *hub.EventSubscription) error {
+func (d *DB) clearSpan(ctx context.Context, tx pgx.Tx, c *SubscriptionChange, next *hub.EventSubscription) ([]hub.Notice, error) {
 	n, err := d.queries.ForgetSpan(ctx, tx, c.ID.ID)
 	if err != nil || n == 0 {
-		return err
+		return nil, err
 	}
 	reason := "the event subscription was enabled"
 	switch {
@@ -145,10 +155,10 @@ func (d *DB) clearSpan(ctx context.Context, tx pgx.Tx, c *SubscriptionChange, ne
 	case next.VerificationState != hub.VerificationActive:
 		reason = "the event subscription has another destination"
 	}
-	return d.queueNotices(ctx, tx, c.FeedID, []hub.Notice{{
+	return []hub.Notice{{
 		Kind: hub.NoticeSpanCleared, At: c.Now, Tenant: c.Tenant, Subscription: c.ID, Destination: next.Destination,
 		Reason: reason, Span: &hub.SpanNotice{},
-	}})
+	}}, nil
 }
 
 // updateOf is a subscription as it is stored.

@@ -62,7 +62,7 @@ func (p *pool) of(ctx context.Context) (*pgxpool.Pool, hub.TenantID, error) {
 	switch {
 	case err != nil:
 		return nil, "", err
-	case s.tenant == "":
+	case s.platform:
 		return p.platform, "", nil
 	}
 	return p.tenants, s.tenant, nil

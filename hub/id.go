@@ -115,3 +115,7 @@ func ParseID(s string) (ID, error) {
 	}
 	return id, nil
 }
+
+// HubTenant is the reserved tenant of the hub's own events. No record can name
+// it: it does not begin with a letter or digit.
+const HubTenant TenantID = "_hub"

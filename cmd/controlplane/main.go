@@ -8,6 +8,8 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
+	stdlog "log"
 	"net"
 	"net/http"
 	"os"
@@ -41,6 +43,9 @@ func main() {
 }
 
 func run() error {
+	// net/http writes what a receiver sends unasked into the standard log: it
+	// may hold what we sent, secrets too.
+	stdlog.SetOutput(io.Discard)
 	s, err := settings.Load(settings.ControlPlane, os.Environ())
 	if err != nil {
 		return err
@@ -59,7 +64,7 @@ func run() error {
 	// cannot hold them up. All statements are look-ups by key: Hot keeps the
 	// planner from scanning a table whose statistics are out of date.
 	dsn := string(s.PostgresDSN.Reveal())
-	database, err := db.Open(ctx, db.Config{DSN: dsn, MaxConns: 16, Hot: true, Walled: true, Name: "controlplane"})
+	database, err := db.Open(ctx, db.Config{DSN: dsn, MaxConns: 10, Hot: true, Walled: true, Name: "controlplane"})
 	if err != nil {
 		return err
 	}

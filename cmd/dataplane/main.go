@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	stdlog "log"
 	"net"
 	"os"
 	"os/signal"
@@ -39,6 +41,9 @@ const (
 )
 
 func run() error {
+	// net/http writes what a receiver sends unasked into the standard log: it
+	// may hold what we sent, secrets too.
+	stdlog.SetOutput(io.Discard)
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(memoryLimit)
 	s, err := settings.Load(settings.DataPlane, os.Environ())
@@ -79,9 +84,9 @@ func run() error {
 		Workers: s.DispatchWorkers, Lease: s.DispatchLease, Unwritten: s.DispatchUnwrittenOutcomes,
 		Poison: s.PoisonThreshold, Span: span, AutoDisable: s.AutodisableEnabled,
 		CurveSteps: s.DefaultRetrySteps, HeaderPrefix: s.HeaderPrefix, Keyring: keyring, Issuer: issuer,
-		Addresses:    s.Addresses(),
-		DLQRetention: s.DLQRetention,
-		PullRate:     s.PullRate, PullBurst: s.PullBurst,
+		Addresses:      s.Addresses(),
+		EventRetention: s.EventRetention, IdempotencyTTL: s.IdempotencyTTL, DLQRetention: s.DLQRetention,
+		PullRate: s.PullRate, PullBurst: s.PullBurst,
 		ShutdownTimeout: s.ShutdownTimeout, Profiles: s.ProfilesEnabled, Log: log,
 	})
 }

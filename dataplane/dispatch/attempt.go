@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -72,9 +73,15 @@ func (p *Pool) attempt(ctx context.Context, j *job) (attempted, succeeded bool) 
 	made := p.deps.Sink.Attempt(ctx, sink.Job{
 		Event: j.event, Delivery: d, AttemptID: id, Number: d.Attempts + 1,
 		URL: route.Destination.URL, Signer: route.Signer, Timeout: route.Subscription.Timeout,
+		Headers: route.Headers, Credential: route.Credential, Certificate: route.Certificate,
 	})
-	if made.Failure.Class == hub.ErrCancelled {
+	switch made.Failure.Class {
+	case hub.ErrCancelled:
 		return false, false // the process is being ended; the lease runs out by itself
+	case hub.ErrNoSecret:
+		p.unsigned(errors.New(made.Failure.Detail))
+		p.refuse(ctx, j, &refusal{why: "unsigned", way: db.Release{PutOff: 10 * time.Second}})
+		return false, false
 	}
 	now := p.deps.Now()
 	decision := Decide(d, &made, route.Policy, p.deps.Jitter(), now)

@@ -201,6 +201,9 @@ const (
 	sweepEvery = time.Minute
 	// forgetAfter bounds memory.
 	forgetAfter = 10 * time.Minute
+	// relearnEvery is how often all open spans are read. Those known to be open
+	// are kept, used or not: what follows on a failure may be a day away.
+	relearnEvery = time.Hour
 	// Rows of one write, and of one read.
 	maxWrite, maxRead = 200, 1000
 	// overlap is read again each time: a transaction may commit a little after
@@ -216,36 +219,46 @@ func (b *Board) Run(ctx context.Context) error {
 	defer sweep.Stop()
 	failing := false
 	step := func(ctx context.Context, steps ...func(context.Context) error) {
+		var err error
 		for _, do := range steps {
-			err := do(ctx)
-			if err != nil && !failing && ctx.Err() == nil {
-				b.deps.Log.Warn("cannot share failure policies; going on with what is known", "error", err)
-			}
-			if err == nil && failing {
-				b.deps.Log.Info("failure policies are shared again")
-			}
-			if failing = err != nil; failing {
-				return
+			if err = do(ctx); err != nil {
+				break
 			}
 		}
+		if err != nil && !failing && ctx.Err() == nil {
+			b.deps.Log.Warn("cannot share failure policies; going on with what is known", "error", err)
+		}
+		if err == nil && failing {
+			b.deps.Log.Info("failure policies are shared again")
+		}
+		failing = err != nil
 	}
 	step(ctx, b.readRates, b.readSpans)
+	relearnt := b.now()
 	for {
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 			defer cancel()
-			step(last, b.writeRates, b.writeSpans)
+			step(last, b.writeRates, b.writeSpans, b.disableGone)
 			return nil
 		case <-b.wake:
 			if !failing {
 				step(ctx, b.writeRates, b.disableGone)
 			}
 		case <-tick.C:
-			step(ctx, b.readRates, b.readSpans, b.writeRates, b.writeSpans, b.disableGone)
-			b.forget()
+			readSpans := b.readSpans
+			if now := b.now(); now.Sub(relearnt) >= relearnEvery {
+				readSpans, relearnt = b.relearnSpans, now
+			}
+			step(ctx, b.readRates, readSpans, b.writeRates, b.writeSpans, b.disableGone)
+			if !failing {
+				b.forget()
+			}
 		case <-sweep.C:
-			step(ctx, b.sweepSpans)
+			if !failing {
+				step(ctx, b.sweepSpans)
+			}
 		}
 	}
 }
@@ -256,7 +269,7 @@ func (b *Board) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id, s := range b.spans {
-		if now.Sub(s.usedAt) > forgetAfter && !s.unwritten() {
+		if now.Sub(s.usedAt) > forgetAfter && !s.open && !s.unwritten() {
 			delete(b.spans, id)
 		}
 	}

@@ -20,10 +20,10 @@ func (s *span) unwritten() bool {
 // that this process saw lately, has to be written.
 func (b *Board) readSpans(ctx context.Context) error {
 	b.mu.Lock()
-	since := b.since
+	from, most := b.since.Add(-overlap), maxRead
 	b.mu.Unlock()
 	for {
-		list, last, err := b.deps.Store.SpansChangedSince(ctx, since.Add(-overlap), maxRead)
+		list, last, err := b.deps.Store.SpansChangedSince(ctx, from, most)
 		if err != nil {
 			return err
 		}
@@ -36,15 +36,32 @@ func (b *Board) readSpans(ctx context.Context) error {
 			}
 			s.open = true
 		}
-		grew := last.After(since)
-		if grew {
-			since, b.since = last, last
+		if last.After(b.since) {
+			b.since = last
 		}
 		b.mu.Unlock()
-		if len(list) < maxRead || !grew {
+		if len(list) < most {
 			return nil
 		}
+		// Others may have changed in the same microsecond.
+		if next := last.Add(-time.Microsecond); next.After(from) {
+			from = next
+		} else {
+			most *= 2
+		}
 	}
+}
+
+// relearnSpans reads all open spans again and so finds out which of those that
+// this process believes in have ended: there is no row any more that says so.
+func (b *Board) relearnSpans(ctx context.Context) error {
+	b.mu.Lock()
+	for _, s := range b.spans {
+		s.open = false
+	}
+	b.since = time.Time{}
+	b.mu.Unlock()
+	return b.readSpans(ctx)
 }
 
 // writeSpans stores what only this process knows, and disables what trips.
@@ -57,7 +74,7 @@ func (b *Board) writeSpans(ctx context.Context) error {
 		now := b.now()
 		after, err := b.deps.Store.ChangeSpans(ctx, wanted, b.id(now), func(i int, stored db.FailureSpan) (db.FailureSpan, []hub.Notice) {
 			next := stored
-			if next.Span = stored.Span.Apply(deltas[i]); !next.Span.Open() {
+			if next.Span = stored.Span.Apply(deltas[i]); ended(stored.Span, next.Span) {
 				next.Mark, next.TrippedAt = 0, time.Time{}
 			}
 			return b.judge(stored, next, now)
@@ -101,6 +118,12 @@ func (b *Board) collectSpans() (wanted []db.FailureSpan, deltas []health.SpanDel
 	return wanted, deltas
 }
 
+// ended reports whether a success came between two looks at a span. The later
+// look may show a new span, which began after it.
+func ended(before, after health.Span) bool {
+	return before.Open() && (!after.Open() || after.FirstFailureAt.After(before.FirstFailureAt))
+}
+
 // judge compares a span before and after a change and says what is to be told.
 // Warnings and the verdict are told once for each span.
 func (b *Board) judge(before, after db.FailureSpan, now time.Time) (db.FailureSpan, []hub.Notice) {
@@ -112,10 +135,12 @@ func (b *Board) judge(before, after db.FailureSpan, now time.Time) (db.FailureSp
 			Reason: reason, Span: spanNotice(after, v),
 		})
 	}
-	switch {
-	case before.Span.Open() && !after.Span.Open():
+	over := ended(before.Span, after.Span)
+	if over {
 		tell(hub.NoticeSpanCleared, "a delivery succeeded")
-	case !before.Span.Open() && after.Span.Open():
+		told[0].Span = &hub.SpanNotice{}
+	}
+	if after.Span.Open() && (over || !before.Span.Open()) {
 		tell(hub.NoticeSpanOpened, "an attempt failed")
 	}
 	if v.Mark > after.Mark {

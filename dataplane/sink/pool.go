@@ -34,8 +34,6 @@ type connection struct {
 	kept      bool // it has carried a request before
 	born      time.Time
 	idleSince time.Time
-	// changed gets a value when an HTTP/2 request has ended; nil on HTTP/1.1.
-	changed chan struct{}
 }
 
 // pool keeps open connections for the next attempt.
@@ -78,17 +76,7 @@ func (p *pool) open(ctx context.Context, at place, cert *Certificate, clock *pha
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{ClientConn: raw, place: at, peer: clock.connected(), born: p.now()}
-	if c.peer.http2 {
-		c.changed = make(chan struct{}, 1)
-		c.SetStateHook(func(*http.ClientConn) {
-			select {
-			case c.changed <- struct{}{}:
-			default:
-			}
-		})
-	}
-	return c, nil
+	return &connection{ClientConn: raw, place: at, peer: clock.connected(), born: p.now()}, nil
 }
 
 // give keeps a connection whose answer was read to its end, if it can carry
@@ -101,23 +89,19 @@ func (p *pool) give(c *connection) {
 }
 
 // settleTime is how long an HTTP/2 request may take to end after its answer
-// did. It ends at once, unless the receiver answered without taking the body.
+// did. It ends within microseconds, unless the receiver answered without taking
+// the body.
 const settleTime = 50 * time.Millisecond
 
 // settled waits until a request is over at this end as well: its goroutine
-// ends a moment after the answer.
+// ends a moment after the answer. It looks again and again, because the
+// connection's state hook leaves out a change that comes while it runs.
 func (c *connection) settled() bool {
-	if c.changed == nil || c.InFlight() == 0 {
-		return true
-	}
-	timer := time.NewTimer(settleTime)
-	defer timer.Stop()
-	for c.InFlight() > 0 {
-		select {
-		case <-c.changed:
-		case <-timer.C:
+	for wait := 20 * time.Microsecond; c.peer.http2 && c.InFlight() > 0; wait *= 2 {
+		if wait > settleTime {
 			return false
 		}
+		time.Sleep(wait)
 	}
 	return true
 }

@@ -139,3 +139,17 @@ func (c *Cache) policy(s *hub.EventSubscription) hub.RetryPolicy {
 	}
 	return policy
 }
+
+// Subscriptions is how many subscriptions there are.
+func (t *Tenant) Subscriptions() int { return len(t.routes) }
+
+// RoutesTo are the routes of the subscriptions that lead to a destination, in
+// no order.
+func (t *Tenant) RoutesTo(id hub.DestinationID) (list []*Route) {
+	for _, r := range t.routes {
+		if r.Destination.ID == id {
+			list = append(list, r)
+		}
+	}
+	return list
+}

@@ -11,7 +11,6 @@ import (
 	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
-	"github.com/streaming-hub/streaming-hub/hub/fingerprint"
 	"github.com/streaming-hub/streaming-hub/hub/retry"
 )
 
@@ -32,6 +31,11 @@ type LaneStore interface {
 	StaleLasts(ctx context.Context, after hub.DeliveryID, made time.Time, limit int) ([]hub.Delivery, error)
 	FixLasts(ctx context.Context, ids []hub.DeliveryID, from []time.Time) error
 	ForgetSlots(ctx context.Context) error
+	RatesNotActive(ctx context.Context, limit int) ([]db.StoredRate, error)
+	HoldLane(ctx context.Context, l db.Lane, limit int) (int, error)
+	EndHeld(ctx context.Context, sub hub.SubscriptionID, since time.Time, limit int, feedID hub.ID, ending func(hub.Delivery) db.Dead) (int, error)
+	ExpireWaiting(ctx context.Context, made time.Time, limit int, feedID hub.ID, ending func(hub.Delivery) db.Dead) (int, error)
+	ForgetIdempotencyKeys(ctx context.Context, before time.Time) (int, error)
 }
 
 // Tenants knows the retry policies of subscriptions.
@@ -47,6 +51,9 @@ type Lanes struct {
 	Now     func() time.Time
 	Random  io.Reader
 	Log     *slog.Logger
+	// EventRetention is when an event goes; what waits for longer ends then. 0
+	// for never. IdempotencyTTL is for how long answers are remembered.
+	EventRetention, IdempotencyTTL time.Duration
 
 	moved prometheus.Counter
 	after hub.DeliveryID // how far the queue was walked for lasts
@@ -81,13 +88,29 @@ func (l *Lanes) Run(ctx context.Context) error {
 		case <-chores.C:
 			note(l.doChores(ctx))
 		case <-lasts.C:
-			if err := l.fixLasts(ctx); err != nil {
-				note(err)
-				continue
-			}
-			note(l.Store.ForgetSlots(ctx))
+			note(l.everyMinute(ctx))
 		}
 	}
+}
+
+func (l *Lanes) everyMinute(ctx context.Context) error {
+	for _, do := range []func(context.Context) error{
+		l.fixLasts, l.holdFrozen, l.expire, l.Store.ForgetSlots, l.forgetKeys,
+	} {
+		if err := do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetKeys drops the answers that are remembered for nobody any more.
+func (l *Lanes) forgetKeys(ctx context.Context) error {
+	if l.IdempotencyTTL <= 0 {
+		return nil
+	}
+	_, err := l.Store.ForgetIdempotencyKeys(ctx, l.Now().Add(-l.IdempotencyTTL))
+	return err
 }
 
 func (l *Lanes) doChores(ctx context.Context) error {
@@ -103,11 +126,7 @@ func (l *Lanes) doChores(ctx context.Context) error {
 
 // ending is the end of a delivery whose subscription was deleted.
 func (l *Lanes) ending(d hub.Delivery) db.Dead {
-	return db.Dead{
-		Delivery: d, ID: hub.NewID(l.Now(), l.Random), Reason: hub.DeadSubscriptionDeleted,
-		Text:        "the event subscription was deleted while the delivery waited",
-		Fingerprint: fingerprint.Of(fingerprint.Cause{Destination: d.Destination, Reason: hub.DeadSubscriptionDeleted}),
-	}
+	return l.dead(d, hub.DeadSubscriptionDeleted, "the event subscription was deleted while the delivery waited")
 }
 
 // fixLasts finds deliveries that have reached the shortest age limit without

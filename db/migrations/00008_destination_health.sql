@@ -131,12 +131,21 @@ CREATE TABLE feed_relays (
 );
 
 -- Dead letters are grouped by the fingerprint of their cause.
-ALTER TABLE delivery_results ADD fingerprint bytea;
+ALTER TABLE delivery_results ADD fingerprint bytea, ADD test boolean NOT NULL DEFAULT false;
 CREATE INDEX delivery_results_fingerprint ON delivery_results (fingerprint, id) WHERE fingerprint IS NOT NULL;
 COMMENT ON COLUMN delivery_results.fingerprint IS '16 bytes; null for ends before it was kept, and without a cause.';
 
+COMMENT ON COLUMN delivery_results.test IS 'The end of a test send, which is no dead letter.';
+
+-- What the feed tells besides ordinary outcomes, for those who only want that.
+ALTER TABLE outcome_feed ADD notable boolean NOT NULL DEFAULT false;
+CREATE INDEX outcome_feed_notable ON outcome_feed (xid, id) WHERE notable;
+COMMENT ON COLUMN outcome_feed.notable IS 'It has a notice, or the end of a delivery without success.';
+
 -- +goose Down
-ALTER TABLE delivery_results DROP COLUMN fingerprint;
+DROP INDEX outcome_feed_notable;
+ALTER TABLE outcome_feed DROP COLUMN notable;
+ALTER TABLE delivery_results DROP COLUMN fingerprint, DROP COLUMN test;
 DROP TABLE feed_relays;
 DROP INDEX delivery_queue_held;
 DROP TABLE lane_chores;

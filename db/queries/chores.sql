@@ -85,3 +85,28 @@ UPDATE delivery_queue q
 SET last_at = o.last_at
 FROM ROWS FROM (unnest(@ids::uuid[]), unnest(@last_ats::timestamptz[])) AS o(id, last_at)
 WHERE q.id = o.id AND q.last_at IS NULL AND q.due_at < 'infinity' AND (q.leased_until IS NULL OR q.leased_until < now());
+
+-- DueInLane are deliveries that wait in a lane. Served by the lane index.
+-- name: DueInLane :many
+SELECT id FROM delivery_queue
+WHERE tenant_id = @tenant_id AND destination_id = @destination_id AND due_at < 'infinity'
+  AND (leased_until IS NULL OR leased_until < now()) AND NOT test
+ORDER BY due_at
+LIMIT @most;
+
+-- HeldTooLong are held deliveries of a subscription that wait since before a
+-- moment. Served by the index of held ones.
+-- name: HeldTooLong :many
+SELECT id FROM delivery_queue
+WHERE subscription_id = @subscription_id AND due_at = 'infinity' AND id < @made_before
+  AND coalesce(first_failed_at, received_at) <= @waiting_since::timestamptz
+ORDER BY id
+LIMIT @most;
+
+-- WaitingTooLong are the oldest deliveries, made before a moment. Served by the
+-- primary key.
+-- name: WaitingTooLong :many
+SELECT id FROM delivery_queue
+WHERE id < @made_before AND (leased_until IS NULL OR leased_until < now())
+ORDER BY id
+LIMIT @most;

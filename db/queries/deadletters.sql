@@ -6,14 +6,14 @@
 
 -- Served by delivery_results_tenant, the newest partition first.
 -- name: DeadEndsOfTenant :many
-SELECT id, delivery_id, run, state, dead_reason FROM delivery_results
+SELECT id, delivery_id, run, state, dead_reason, test FROM delivery_results
 WHERE tenant_id = @tenant_id AND id < @before AND id >= @lowest
 ORDER BY id DESC
 LIMIT @page;
 
 -- Served by the primary key, the newest partition first.
 -- name: DeadEnds :many
-SELECT id, delivery_id, run, state, dead_reason FROM delivery_results
+SELECT id, delivery_id, run, state, dead_reason, test FROM delivery_results
 WHERE id < @before AND id >= @lowest
 ORDER BY id DESC
 LIMIT @page;
@@ -21,7 +21,7 @@ LIMIT @page;
 -- Of one cause, which is one of a destination and so of a tenant. Served by the
 -- index of delivery_results by fingerprint and id, the newest partition first.
 -- name: DeadEndsOfCause :many
-SELECT id, delivery_id, run, state, dead_reason FROM delivery_results
+SELECT id, delivery_id, run, state, dead_reason, test FROM delivery_results
 WHERE fingerprint = @fingerprint::bytea AND id < @before AND id >= @lowest
 ORDER BY id DESC
 LIMIT @page;

@@ -41,19 +41,19 @@ FROM ROWS FROM (
   started_at, total_us, status, error_class, state, next_at, detail);
 
 -- name: InsertDeadResults :exec
-INSERT INTO delivery_results (id, tenant_id, delivery_id, run, state, dead_reason, last_error, fingerprint)
-SELECT r.id, r.tenant_id, r.delivery_id, r.run, 'DEAD', r.dead_reason, r.last_error, nullif(r.fingerprint, ''::bytea)
+INSERT INTO delivery_results (id, tenant_id, delivery_id, run, state, dead_reason, last_error, fingerprint, test)
+SELECT r.id, r.tenant_id, r.delivery_id, r.run, 'DEAD', r.dead_reason, r.last_error, nullif(r.fingerprint, ''::bytea), r.test
 FROM ROWS FROM (
   unnest(@ids::uuid[]), unnest(@tenant_ids::text[]), unnest(@delivery_ids::uuid[]),
   unnest(@runs::integer[]), unnest(@dead_reasons::text[]), unnest(@last_errors::text[]),
-  unnest(@fingerprints::bytea[])
-) AS r(id, tenant_id, delivery_id, run, dead_reason, last_error, fingerprint);
+  unnest(@fingerprints::bytea[]), unnest(@tests::boolean[])
+) AS r(id, tenant_id, delivery_id, run, dead_reason, last_error, fingerprint, test);
 
 -- InsertFeed publishes a flush and wakes the feed readers at its commit. The
 -- notification carries nothing: readers look at the table, so a lost one costs
 -- a fallback poll.
 -- name: InsertFeed :exec
 WITH published AS (
-  INSERT INTO outcome_feed (id, items) VALUES (@id::uuid, @items::bytea)
+  INSERT INTO outcome_feed (id, items, notable) VALUES (@id::uuid, @items::bytea, @notable::boolean)
 )
 SELECT pg_notify('hub_outcomes', '');

@@ -71,6 +71,7 @@ type Settings struct {
 	KEKKeys                   secret.Secret
 
 	AutodisableEnabled       bool
+	EventRetention           time.Duration
 	AutodisableFailureWindow time.Duration
 	AutodisableFailureSpread time.Duration
 

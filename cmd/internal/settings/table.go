@@ -80,6 +80,8 @@ func (s *Settings) table() []setting {
 			"Pull requests of one tenant in the long run."),
 		number(&s.PullBurst, "PULL_BURST", 200, 1, 100_000, "requests",
 			"Pull requests of one tenant at once."),
+		duration(&s.EventRetention, "EVENT_RETENTION", 30*day, day, 3650*day,
+			"How long events, deliveries and attempts are kept. What still waits or is held when it ends is dead-lettered as EXPIRED."),
 		duration(&s.DLQRetention, "DLQ_RETENTION", 168*hour, hour, 365*day,
 			"How long observations of producers' dead-letter topics are kept."),
 		duration(&s.IdempotencyTTL, "IDEMPOTENCY_TTL", 24*hour, time.Minute, 7*day,

@@ -54,6 +54,41 @@ func (q *Queries) ChoreFacts(ctx context.Context, db DBTX, subscriptionID hub.ID
 	return items, nil
 }
 
+const DueInLane = `-- name: DueInLane :many
+SELECT id FROM delivery_queue
+WHERE tenant_id = $1 AND destination_id = $2 AND due_at < 'infinity'
+  AND (leased_until IS NULL OR leased_until < now()) AND NOT test
+ORDER BY due_at
+LIMIT $3
+`
+
+type DueInLaneParams struct {
+	TenantID      string
+	DestinationID hub.ID
+	Most          int32
+}
+
+// DueInLane are deliveries that wait in a lane. Served by the lane index.
+func (q *Queries) DueInLane(ctx context.Context, db DBTX, arg DueInLaneParams) ([]hub.ID, error) {
+	rows, err := db.Query(ctx, DueInLane, arg.TenantID, arg.DestinationID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []hub.ID
+	for rows.Next() {
+		var id hub.ID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const EndChore = `-- name: EndChore :exec
 DELETE FROM lane_chores WHERE id = $1
 `
@@ -136,6 +171,48 @@ type HeldStretchParams struct {
 // of those.
 func (q *Queries) HeldStretch(ctx context.Context, db DBTX, arg HeldStretchParams) ([]hub.ID, error) {
 	rows, err := db.Query(ctx, HeldStretch, arg.SubscriptionID, arg.AfterID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []hub.ID
+	for rows.Next() {
+		var id hub.ID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const HeldTooLong = `-- name: HeldTooLong :many
+SELECT id FROM delivery_queue
+WHERE subscription_id = $1 AND due_at = 'infinity' AND id < $2
+  AND coalesce(first_failed_at, received_at) <= $3::timestamptz
+ORDER BY id
+LIMIT $4
+`
+
+type HeldTooLongParams struct {
+	SubscriptionID hub.ID
+	MadeBefore     hub.ID
+	WaitingSince   time.Time
+	Most           int32
+}
+
+// HeldTooLong are held deliveries of a subscription that wait since before a
+// moment. Served by the index of held ones.
+func (q *Queries) HeldTooLong(ctx context.Context, db DBTX, arg HeldTooLongParams) ([]hub.ID, error) {
+	rows, err := db.Query(ctx, HeldTooLong,
+		arg.SubscriptionID,
+		arg.MadeBefore,
+		arg.WaitingSince,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -405,6 +482,40 @@ func (q *Queries) TakeDeliveries(ctx context.Context, db DBTX, ids []hub.ID) ([]
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const WaitingTooLong = `-- name: WaitingTooLong :many
+SELECT id FROM delivery_queue
+WHERE id < $1 AND (leased_until IS NULL OR leased_until < now())
+ORDER BY id
+LIMIT $2
+`
+
+type WaitingTooLongParams struct {
+	MadeBefore hub.ID
+	Most       int32
+}
+
+// WaitingTooLong are the oldest deliveries, made before a moment. Served by the
+// primary key.
+func (q *Queries) WaitingTooLong(ctx context.Context, db DBTX, arg WaitingTooLongParams) ([]hub.ID, error) {
+	rows, err := db.Query(ctx, WaitingTooLong, arg.MadeBefore, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []hub.ID
+	for rows.Next() {
+		var id hub.ID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 )
 
 const DeadEnds = `-- name: DeadEnds :many
-SELECT id, delivery_id, run, state, dead_reason FROM delivery_results
+SELECT id, delivery_id, run, state, dead_reason, test FROM delivery_results
 WHERE id < $1 AND id >= $2
 ORDER BY id DESC
 LIMIT $3
@@ -30,6 +30,7 @@ type DeadEndsRow struct {
 	Run        int32
 	State      string
 	DeadReason *string
+	Test       bool
 }
 
 // Served by the primary key, the newest partition first.
@@ -48,6 +49,7 @@ func (q *Queries) DeadEnds(ctx context.Context, db DBTX, arg DeadEndsParams) ([]
 			&i.Run,
 			&i.State,
 			&i.DeadReason,
+			&i.Test,
 		); err != nil {
 			return nil, err
 		}
@@ -60,7 +62,7 @@ func (q *Queries) DeadEnds(ctx context.Context, db DBTX, arg DeadEndsParams) ([]
 }
 
 const DeadEndsOfCause = `-- name: DeadEndsOfCause :many
-SELECT id, delivery_id, run, state, dead_reason FROM delivery_results
+SELECT id, delivery_id, run, state, dead_reason, test FROM delivery_results
 WHERE fingerprint = $1::bytea AND id < $2 AND id >= $3
 ORDER BY id DESC
 LIMIT $4
@@ -79,6 +81,7 @@ type DeadEndsOfCauseRow struct {
 	Run        int32
 	State      string
 	DeadReason *string
+	Test       bool
 }
 
 // Of one cause, which is one of a destination and so of a tenant. Served by the
@@ -103,6 +106,7 @@ func (q *Queries) DeadEndsOfCause(ctx context.Context, db DBTX, arg DeadEndsOfCa
 			&i.Run,
 			&i.State,
 			&i.DeadReason,
+			&i.Test,
 		); err != nil {
 			return nil, err
 		}
@@ -116,7 +120,7 @@ func (q *Queries) DeadEndsOfCause(ctx context.Context, db DBTX, arg DeadEndsOfCa
 
 const DeadEndsOfTenant = `-- name: DeadEndsOfTenant :many
 
-SELECT id, delivery_id, run, state, dead_reason FROM delivery_results
+SELECT id, delivery_id, run, state, dead_reason, test FROM delivery_results
 WHERE tenant_id = $1 AND id < $2 AND id >= $3
 ORDER BY id DESC
 LIMIT $4
@@ -135,6 +139,7 @@ type DeadEndsOfTenantRow struct {
 	Run        int32
 	State      string
 	DeadReason *string
+	Test       bool
 }
 
 // Dead letters as the API lists them. A page walks ends downwards by id in
@@ -163,6 +168,7 @@ func (q *Queries) DeadEndsOfTenant(ctx context.Context, db DBTX, arg DeadEndsOfT
 			&i.Run,
 			&i.State,
 			&i.DeadReason,
+			&i.Test,
 		); err != nil {
 			return nil, err
 		}

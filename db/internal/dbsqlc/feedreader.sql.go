@@ -88,3 +88,94 @@ func (q *Queries) FeedSnapshot(ctx context.Context, db DBTX) (string, error) {
 	err := row.Scan(&snapshot)
 	return snapshot, err
 }
+
+const MoveRelay = `-- name: MoveRelay :exec
+INSERT INTO feed_relays (name, xid, row_id, updated_at)
+VALUES ($1, ($2::text)::xid8, $3, now())
+ON CONFLICT (name) DO UPDATE SET xid = excluded.xid, row_id = excluded.row_id, updated_at = now()
+WHERE (feed_relays.xid, feed_relays.row_id) < (excluded.xid, excluded.row_id)
+`
+
+type MoveRelayParams struct {
+	Name  string
+	Xid   string
+	RowID hub.ID
+}
+
+// MoveRelay notes how far the feed was relayed; it never goes back.
+func (q *Queries) MoveRelay(ctx context.Context, db DBTX, arg MoveRelayParams) error {
+	_, err := db.Exec(ctx, MoveRelay, arg.Name, arg.Xid, arg.RowID)
+	return err
+}
+
+const NotableFeedRows = `-- name: NotableFeedRows :many
+SELECT xid::text AS commit_xid, id, items
+FROM outcome_feed
+WHERE notable AND (xid, id) > (($1::text)::xid8, $2::uuid)
+  AND xid < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY outcome_feed.xid, outcome_feed.id
+LIMIT $3
+`
+
+type NotableFeedRowsParams struct {
+	AfterXid string
+	AfterID  hub.ID
+	Page     int32
+}
+
+type NotableFeedRowsRow struct {
+	CommitXid string
+	ID        hub.ID
+	Items     []byte
+}
+
+// NotableFeedRows is FeedRows for rows that tell of more than ordinary
+// outcomes. Served by outcome_feed_notable of each partition.
+func (q *Queries) NotableFeedRows(ctx context.Context, db DBTX, arg NotableFeedRowsParams) ([]NotableFeedRowsRow, error) {
+	rows, err := db.Query(ctx, NotableFeedRows, arg.AfterXid, arg.AfterID, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotableFeedRowsRow
+	for rows.Next() {
+		var i NotableFeedRowsRow
+		if err := rows.Scan(&i.CommitXid, &i.ID, &i.Items); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const RelayPlace = `-- name: RelayPlace :many
+SELECT xid::text AS commit_xid, row_id FROM feed_relays WHERE name = $1
+`
+
+type RelayPlaceRow struct {
+	CommitXid string
+	RowID     hub.ID
+}
+
+func (q *Queries) RelayPlace(ctx context.Context, db DBTX, name string) ([]RelayPlaceRow, error) {
+	rows, err := db.Query(ctx, RelayPlace, name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RelayPlaceRow
+	for rows.Next() {
+		var i RelayPlaceRow
+		if err := rows.Scan(&i.CommitXid, &i.RowID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

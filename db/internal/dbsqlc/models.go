@@ -129,6 +129,8 @@ type DeliveryResult struct {
 	LastError  string
 	// 16 bytes; null for ends before it was kept, and without a cause.
 	Fingerprint []byte
+	// The end of a test send, which is no dead letter.
+	Test bool
 }
 
 type Destination struct {
@@ -343,6 +345,8 @@ type OutcomeFeed struct {
 	Xid pgtype.Uint64
 	// One JSON object per line, one line per outcome.
 	Items []byte
+	// It has a notice, or the end of a delivery without success.
+	Notable bool
 }
 
 type PartitionedTable struct {

@@ -69,13 +69,13 @@ func (q *Queries) InsertAttempts(ctx context.Context, db DBTX, arg InsertAttempt
 }
 
 const InsertDeadResults = `-- name: InsertDeadResults :exec
-INSERT INTO delivery_results (id, tenant_id, delivery_id, run, state, dead_reason, last_error, fingerprint)
-SELECT r.id, r.tenant_id, r.delivery_id, r.run, 'DEAD', r.dead_reason, r.last_error, nullif(r.fingerprint, ''::bytea)
+INSERT INTO delivery_results (id, tenant_id, delivery_id, run, state, dead_reason, last_error, fingerprint, test)
+SELECT r.id, r.tenant_id, r.delivery_id, r.run, 'DEAD', r.dead_reason, r.last_error, nullif(r.fingerprint, ''::bytea), r.test
 FROM ROWS FROM (
   unnest($1::uuid[]), unnest($2::text[]), unnest($3::uuid[]),
   unnest($4::integer[]), unnest($5::text[]), unnest($6::text[]),
-  unnest($7::bytea[])
-) AS r(id, tenant_id, delivery_id, run, dead_reason, last_error, fingerprint)
+  unnest($7::bytea[]), unnest($8::boolean[])
+) AS r(id, tenant_id, delivery_id, run, dead_reason, last_error, fingerprint, test)
 `
 
 type InsertDeadResultsParams struct {
@@ -86,6 +86,7 @@ type InsertDeadResultsParams struct {
 	DeadReasons  []string
 	LastErrors   []string
 	Fingerprints [][]byte
+	Tests        []bool
 }
 
 func (q *Queries) InsertDeadResults(ctx context.Context, db DBTX, arg InsertDeadResultsParams) error {
@@ -97,27 +98,29 @@ func (q *Queries) InsertDeadResults(ctx context.Context, db DBTX, arg InsertDead
 		arg.DeadReasons,
 		arg.LastErrors,
 		arg.Fingerprints,
+		arg.Tests,
 	)
 	return err
 }
 
 const InsertFeed = `-- name: InsertFeed :exec
 WITH published AS (
-  INSERT INTO outcome_feed (id, items) VALUES ($1::uuid, $2::bytea)
+  INSERT INTO outcome_feed (id, items, notable) VALUES ($1::uuid, $2::bytea, $3::boolean)
 )
 SELECT pg_notify('hub_outcomes', '')
 `
 
 type InsertFeedParams struct {
-	ID    hub.ID
-	Items []byte
+	ID      hub.ID
+	Items   []byte
+	Notable bool
 }
 
 // InsertFeed publishes a flush and wakes the feed readers at its commit. The
 // notification carries nothing: readers look at the table, so a lost one costs
 // a fallback poll.
 func (q *Queries) InsertFeed(ctx context.Context, db DBTX, arg InsertFeedParams) error {
-	_, err := db.Exec(ctx, InsertFeed, arg.ID, arg.Items)
+	_, err := db.Exec(ctx, InsertFeed, arg.ID, arg.Items, arg.Notable)
 	return err
 }
 

@@ -1,0 +1,406 @@
+package db_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/health"
+)
+
+type spanChange = func(i int, stored db.FailureSpan) (db.FailureSpan, []hub.Notice)
+
+// newSpan names the subscription of a span as callers do who know of none.
+func newSpan(tenant string) db.FailureSpan {
+	lane := laneOf(tenant)
+	return db.FailureSpan{Subscription: hub.SubscriptionID{ID: newID()}, Tenant: lane.Tenant, Destination: lane.Destination}
+}
+
+// ends is the change by an attempt that ended so at a moment.
+func ends(o health.Outcome, at time.Time) spanChange {
+	return func(_ int, s db.FailureSpan) (db.FailureSpan, []hub.Notice) {
+		s.Span = s.Span.After(o, at)
+		return s, nil
+	}
+}
+
+func (l *lab) changeSpans(change spanChange, wanted ...db.FailureSpan) []db.FailureSpan {
+	l.Helper()
+	after, err := l.db.ChangeSpans(l.Context(), wanted, newID(), change)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return after
+}
+
+// spanOf is the stored span of a subscription; not open without one.
+func (l *lab) spanOf(id hub.SubscriptionID) db.FailureSpan {
+	l.Helper()
+	list, err := l.db.SpansOf(l.Context(), []hub.SubscriptionID{id})
+	if err != nil {
+		l.Fatal(err)
+	}
+	if len(list) == 0 {
+		return db.FailureSpan{}
+	}
+	return list[0]
+}
+
+func TestChangeSpans(t *testing.T) {
+	t.Parallel()
+	now := kept()
+	t.Run("failure_opens_further_ones_extend_success_clears", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		want := newSpan("acme")
+		l.changeSpans(ends(health.Failed, now.Add(-time.Hour)), want)
+		want.Span = health.Span{FirstFailureAt: now.Add(-time.Hour), LastFailureAt: now.Add(-time.Hour), FailureCount: 1}
+		if diff := cmp.Diff(want, l.spanOf(want.Subscription)); diff != "" {
+			t.Errorf("opened (-want +got):\n%s", diff)
+		}
+		after := l.changeSpans(ends(health.Failed, now), want)
+		want.Span.LastFailureAt, want.Span.FailureCount = now, 2
+		if diff := cmp.Diff(want, l.spanOf(want.Subscription)); diff != "" {
+			t.Errorf("extended (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]db.FailureSpan{want}, after); diff != "" {
+			t.Errorf("as it is said to be (-want +got):\n%s", diff)
+		}
+		l.changeSpans(ends(health.Succeeded, now.Add(time.Second)), want)
+		l.wantCount("spans after a success", 0, "SELECT count(*) FROM failure_spans")
+		l.changeSpans(ends(health.Succeeded, now.Add(time.Second)), want)
+		l.wantCount("spans after another", 0, "SELECT count(*) FROM failure_spans")
+	})
+	t.Run("every_field_comes_back", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		full := newSpan("acme")
+		full.Span = health.Span{FirstFailureAt: now.Add(-time.Hour), LastFailureAt: now, FailureCount: 1 << 40}
+		full.Mark, full.TrippedAt = 75, now.Add(-time.Minute)
+		wantNoZero(t, "FailureSpan", reflect.ValueOf(full))
+		put := func(int, db.FailureSpan) (db.FailureSpan, []hub.Notice) { return full, nil }
+		l.changeSpans(put, full)
+		if diff := cmp.Diff(full, l.spanOf(full.Subscription)); diff != "" {
+			t.Errorf("inserted (-want +got):\n%s", diff)
+		}
+		full.Span = health.Span{FirstFailureAt: now.Add(-2 * time.Hour), LastFailureAt: now.Add(time.Minute), FailureCount: 2}
+		full.Mark, full.TrippedAt = 90, now
+		l.changeSpans(put, full)
+		if diff := cmp.Diff(full, l.spanOf(full.Subscription)); diff != "" {
+			t.Errorf("updated (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("span_goes_with_its_subscription_to_another_destination", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		s := newSpan("acme")
+		l.changeSpans(ends(health.Failed, now), s)
+		s.Destination = hub.DestinationID{ID: newID()}
+		l.changeSpans(ends(health.Failed, now), s)
+		if got := l.spanOf(s.Subscription); got.Destination != s.Destination || got.Span.FailureCount != 2 {
+			t.Errorf("stored %+v", got)
+		}
+	})
+	t.Run("result_is_in_the_order_of_the_subscriptions", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		list := []db.FailureSpan{newSpan("a"), newSpan("b"), newSpan("c"), newSpan("d")}
+		count := func(i int, s db.FailureSpan) (db.FailureSpan, []hub.Notice) {
+			for range i + 1 {
+				s.Span = s.Span.After(health.Failed, now)
+			}
+			return s, nil
+		}
+		l.changeSpans(count, list...)
+		slices.Reverse(list)
+		for i, s := range l.changeSpans(count, list...) {
+			if s.Subscription != list[i].Subscription || s.Span.FailureCount != 5 || s.Tenant != list[i].Tenant { // (i + 1) + (4 − i)
+				t.Errorf("%d: %+v", i, s)
+			}
+		}
+	})
+	t.Run("replicas_that_open_it_at_once_make_one_with_all_counts", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		for round := range 25 {
+			s := newSpan("acme")
+			ready := make(chan struct{})
+			var replicas sync.WaitGroup
+			for i := range 2 {
+				replicas.Go(func() {
+					<-ready
+					at := now.Add(time.Duration(i) * time.Minute)
+					_, err := l.db.ChangeSpans(t.Context(), []db.FailureSpan{s}, newID(), func(_ int, s db.FailureSpan) (db.FailureSpan, []hub.Notice) {
+						s.Span = s.Span.After(health.Failed, at)
+						return s, []hub.Notice{{Kind: hub.NoticeSpanOpened, Subscription: s.Subscription, At: at, Span: &hub.SpanNotice{FailureCount: s.Span.FailureCount}}}
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			close(ready)
+			replicas.Wait()
+			want := health.Span{FirstFailureAt: now, LastFailureAt: now.Add(time.Minute), FailureCount: 2}
+			if diff := cmp.Diff(want, l.spanOf(s.Subscription).Span); diff != "" {
+				t.Fatalf("round %d (-want +got):\n%s", round, diff)
+			}
+		}
+		told := map[int64]int{}
+		for _, item := range l.feed() {
+			told[item.Notice.Span.FailureCount]++
+		}
+		if told[1] != 25 || told[2] != 25 || len(told) != 2 {
+			t.Errorf("notices by count of failures: %v, want one of each in every round", told)
+		}
+	})
+	t.Run("notices_fall_with_the_change", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		list := []db.FailureSpan{newSpan("acme"), newSpan("acme")}
+		_, err := l.db.ChangeSpans(t.Context(), list, newID(), func(i int, s db.FailureSpan) (db.FailureSpan, []hub.Notice) {
+			s.Span = health.Span{FirstFailureAt: now, LastFailureAt: now.Add(time.Duration(-i) * time.Second), FailureCount: 1}
+			return s, []hub.Notice{{Kind: hub.NoticeSpanOpened, At: now}}
+		})
+		if err == nil || errors.Is(err, db.ErrChanged) {
+			t.Errorf("a span that ends before it begins was stored: %v", err)
+		}
+		l.wantCount("rows of the feed", 0, "SELECT count(*) FROM outcome_feed")
+		l.wantCount("spans", 0, "SELECT count(*) FROM failure_spans")
+	})
+}
+
+func TestSpansChangedSince_pages_in_the_order_of_changes(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	began := kept().Add(-time.Hour)
+	var ids []hub.SubscriptionID
+	for i := range 5 {
+		s := newSpan("acme")
+		ids = append(ids, s.Subscription)
+		l.changeSpans(ends(health.Failed, kept()), s)
+		l.exec("UPDATE failure_spans SET changed_at = $2 WHERE subscription_id = $1", text(s.Subscription), began.Add(time.Duration(10-i)*time.Second))
+	}
+	slices.Reverse(ids)
+	walk := func() (seen []hub.SubscriptionID) {
+		since := began
+		for {
+			page, last, err := l.db.SpansChangedSince(t.Context(), since, 2)
+			if err != nil || len(page) > 2 || (len(page) > 0) != last.After(since) {
+				t.Fatalf("%d in a page of 2, up to %s, %v", len(page), last, err)
+			}
+			if len(page) == 0 {
+				return seen
+			}
+			for _, s := range page {
+				seen = append(seen, s.Subscription)
+			}
+			since = last
+		}
+	}
+	if seen := walk(); !slices.Equal(seen, ids) {
+		t.Errorf("walk = %v\nwant %v", seen, ids)
+	}
+	l.changeSpans(ends(health.Failed, kept().Add(time.Second)), l.spanOf(ids[1]))
+	l.changeSpans(func(_ int, s db.FailureSpan) (db.FailureSpan, []hub.Notice) { return s, nil }, l.spanOf(ids[3])) // no change
+	if seen, want := walk(), []hub.SubscriptionID{ids[0], ids[2], ids[3], ids[4], ids[1]}; !slices.Equal(seen, want) {
+		t.Errorf("walk after a change = %v\nwant %v", seen, want)
+	}
+}
+
+func TestLongSpans(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	now := kept()
+	var want []hub.SubscriptionID
+	for i := range 6 {
+		s := newSpan("acme")
+		began := now.Add(-time.Duration(i) * time.Hour)
+		l.changeSpans(ends(health.Failed, began), s)
+		if i >= 2 { // the one of exactly two hours too
+			want = append(want, s.Subscription)
+		}
+	}
+	slices.SortFunc(want, func(a, b hub.SubscriptionID) int { return slices.Compare(a.ID[:], b.ID[:]) })
+	var got []hub.SubscriptionID
+	for after := (hub.SubscriptionID{}); ; after = got[len(got)-1] {
+		page, err := l.db.LongSpans(t.Context(), now.Add(-2*time.Hour), after, 3)
+		if err != nil || len(page) > 3 {
+			t.Fatalf("%d in a page of 3, %v", len(page), err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, s := range page {
+			got = append(got, s.Subscription)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("walk = %v\nwant %v", got, want)
+	}
+}
+
+// disabling asks to switch a subscription off, whatever its span.
+func disabling(d *hub.Delivery, at time.Time) db.AutoDisable {
+	return db.AutoDisable{
+		Tenant: d.Tenant, Subscription: d.Subscription, FeedID: newID(), At: at,
+		Judge: func(_ *hub.EventSubscription, span db.FailureSpan) (string, db.FailureSpan) {
+			span.TrippedAt, span.Mark = at, 90
+			return "it failed for days", span
+		},
+		Notice: func(reason string, after db.FailureSpan) hub.Notice {
+			return hub.Notice{
+				Kind: hub.NoticeAutoDisabled, At: at, Tenant: after.Tenant, Subscription: after.Subscription, Destination: after.Destination,
+				Reason: reason, Span: &hub.SpanNotice{FailureCount: after.Span.FailureCount},
+			}
+		},
+		Audit: func(before, after *hub.EventSubscription) db.AuditEntry {
+			return db.AuditEntry{
+				ID: newID(), Tenant: d.Tenant, ActorName: "hub", Action: "disable_event_subscription", Object: "sub",
+				Before: before.Enabled, After: []any{after.Enabled, after.DisabledBy, after.DisabledReason, after.DisabledAt.Equal(at)},
+			}
+		},
+	}
+}
+
+func (l *lab) configVersion() int {
+	l.Helper()
+	return l.count("SELECT config_version FROM tenant_counters WHERE tenant_id = 'acme'")
+}
+
+func TestDisableSubscription_happens_once_whoever_asks(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, d := l.owed("acme")
+	now := kept()
+	s := db.FailureSpan{Subscription: d.Subscription, Tenant: "acme", Destination: d.Destination}
+	l.changeSpans(ends(health.Failed, now.Add(-200*time.Hour)), s)
+	l.changeSpans(ends(health.Failed, now), s)
+	version := l.configVersion()
+
+	ready := make(chan struct{})
+	did := make(chan bool, 4)
+	var replicas sync.WaitGroup
+	for range cap(did) {
+		replicas.Go(func() {
+			r := disabling(&d, now)
+			<-ready
+			done, err := l.db.DisableSubscription(t.Context(), r)
+			if err != nil {
+				t.Error(err)
+			}
+			did <- done
+		})
+	}
+	close(ready)
+	replicas.Wait()
+	close(did)
+	times := 0
+	for done := range did {
+		if done {
+			times++
+		}
+	}
+	if times != 1 {
+		t.Errorf("%d of 4 did it, want 1", times)
+	}
+	l.wantCount("subscriptions that the hub switched off", 1, `SELECT count(*) FROM event_subscriptions WHERE id = $1 AND NOT enabled
+		AND disabled_by = 'AUTO' AND disabled_reason = 'it failed for days' AND disabled_at = $2 AND verification_state = 'ACTIVE'`,
+		text(d.Subscription), now)
+	l.wantCount("chores", 1, "SELECT count(*) FROM lane_chores")
+	l.wantCount("chores of its lane", 1, `SELECT count(*) FROM lane_chores WHERE subscription_id = $1 AND destination_id = $2
+		AND tenant_id = 'acme' AND round = 1 AND NOT held AND not_before <= now()`, text(d.Subscription), text(d.Destination))
+	l.wantCount("audit entries", 1, "SELECT count(*) FROM audit_log")
+	l.wantCount("audit entries with before and after", 1, `SELECT count(*) FROM audit_log
+		WHERE before = 'true' AND after = '[false, "AUTO", "it failed for days", true]'`)
+	if got := l.configVersion(); got != version+1 {
+		t.Errorf("the tenant's configuration went from version %d to %d, want one more", version, got)
+	}
+	items := l.feed()
+	if len(items) != 1 || items[0].Notice == nil || items[0].Notice.Kind != hub.NoticeAutoDisabled || items[0].Subscription != d.Subscription ||
+		items[0].Notice.Reason != "it failed for days" || items[0].Notice.Span.FailureCount != 2 {
+		t.Errorf("feed = %+v, want one notice", items)
+	}
+	if got := l.spanOf(d.Subscription); !got.TrippedAt.Equal(now) || got.Mark != 90 || got.Span.FailureCount != 2 {
+		t.Errorf("span = %+v", got)
+	}
+}
+
+func TestDisableSubscription_judges_by_what_is_stored_now(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, d := l.owed("acme")
+	now := kept()
+	l.changeSpans(ends(health.Failed, now), db.FailureSpan{Subscription: d.Subscription, Tenant: "acme", Destination: d.Destination})
+	r := disabling(&d, now)
+	r.Judge = func(s *hub.EventSubscription, span db.FailureSpan) (string, db.FailureSpan) {
+		if s.ID != d.Subscription || !s.Enabled || span.Span.FailureCount != 1 || span.Destination != d.Destination || !span.Span.LastFailureAt.Equal(now) {
+			t.Errorf("judged by %+v and %+v", s, span)
+		}
+		return "", span
+	}
+	if _, err := l.db.DisableSubscription(t.Context(), r); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDisableSubscription_without_a_span_makes_none(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, d := l.owed("acme")
+	if done, err := l.db.DisableSubscription(t.Context(), disabling(&d, kept())); err != nil || !done {
+		t.Errorf("done %v, %v", done, err)
+	}
+	l.wantCount("spans", 0, "SELECT count(*) FROM failure_spans")
+	l.wantCount("subscriptions that the hub switched off", 1, "SELECT count(*) FROM event_subscriptions WHERE disabled_by = 'AUTO'")
+}
+
+func TestDisableSubscription_leaves_alone(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		rule, before string // SQL
+		judge        string // its reason
+	}{
+		{"what_the_judge_spares", "SELECT 1", ""},
+		{"what_is_deleted", "UPDATE event_subscriptions SET deleted_at = now()", "it failed for days"},
+		{"what_a_user_disabled", "UPDATE event_subscriptions SET enabled = false, disabled_by = 'USER', disabled_reason = 'lunch'", "it failed for days"},
+		{"what_does_not_exist", "DELETE FROM event_subscriptions", "it failed for days"},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			_, d := l.owed("acme")
+			now := kept()
+			l.changeSpans(ends(health.Failed, now), db.FailureSpan{Subscription: d.Subscription, Tenant: "acme", Destination: d.Destination})
+			l.exec(row.before)
+			version := l.configVersion()
+			r := disabling(&d, now)
+			trip := r.Judge
+			r.Judge = func(s *hub.EventSubscription, span db.FailureSpan) (string, db.FailureSpan) {
+				_, after := trip(s, span)
+				return row.judge, after
+			}
+			done, err := l.db.DisableSubscription(t.Context(), r)
+			if err != nil || done {
+				t.Errorf("done %v, %v", done, err)
+			}
+			l.wantCount("subscriptions that the hub switched off", 0, "SELECT count(*) FROM event_subscriptions WHERE disabled_by = 'AUTO'")
+			for _, table := range []string{"lane_chores", "audit_log", "outcome_feed"} {
+				l.wantCount("rows of "+table, 0, "SELECT count(*) FROM "+table)
+			}
+			if got := l.configVersion(); got != version {
+				t.Errorf("the tenant's configuration went from version %d to %d", version, got)
+			}
+			if got := l.spanOf(d.Subscription); !got.TrippedAt.IsZero() || got.Mark != 0 {
+				t.Errorf("span = %+v", got)
+			}
+		})
+	}
+}
