@@ -9,6 +9,9 @@ import (
 // HotSession lets the tests of plans connect as ingest and dispatch do.
 var HotSession = hotSession
 
+// ByIndex lets them explain what walks lanes.
+const ByIndex = byIndex
+
 // PoolOf lets tests tamper with a database that only a DB is connected to.
 func PoolOf(d *DB) *pgxpool.Pool { return d.pool.login }
 

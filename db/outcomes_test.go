@@ -146,6 +146,72 @@ func TestRecordOutcomes(t *testing.T) {
 			t.Errorf("feed = %+v", items)
 		}
 	})
+	t.Run("fingerprint_of_the_dead_is_kept", func(t *testing.T) {
+		l, c := one(t)
+		o := outcome(c, hub.Dead)
+		o.Decision.Fingerprint = []byte("0123456789abcdef")
+		l.record(o)
+		l.wantCount("results", 1, "SELECT count(*) FROM delivery_results WHERE fingerprint = '0123456789abcdef'")
+		if items := l.feed(); len(items) != 1 || string(items[0].Fingerprint) != "0123456789abcdef" {
+			t.Errorf("feed = %+v", items)
+		}
+	})
+	t.Run("dead_without_a_cause_has_no_fingerprint", func(t *testing.T) {
+		l, c := one(t)
+		l.record(outcome(c, hub.Dead))
+		l.wantCount("results", 1, "SELECT count(*) FROM delivery_results WHERE fingerprint IS NULL")
+	})
+	t.Run("waiting_keeps_from_when_on_it_is_the_last_and_forgets_that_it_ran_alone", func(t *testing.T) {
+		l, c := one(t)
+		if ok, err := l.db.BeginAlone(t.Context(), c, time.Minute); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		o := outcome(c, hub.Waiting)
+		o.Decision.LastAt = o.Decision.NextAt.Add(time.Hour)
+		l.record(o)
+		l.wantCount("rows", 1, `SELECT count(*) FROM delivery_queue WHERE NOT alone
+			AND abs(extract(epoch FROM last_at - $1::timestamptz)) < 0.001`, o.Decision.LastAt)
+	})
+	t.Run("end_without_an_attempt_has_a_result_and_a_feed_item_only", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		lane := laneOf("acme")
+		l.queue(lane, 2)
+		l.exec("UPDATE delivery_queue SET attempts = 4, run = 2")
+		claims := l.claim(lane, 2, time.Minute)
+		o := outcome(claims[0], hub.Dead)
+		o.Attempt = hub.Attempt{ID: o.Attempt.ID, Started: o.Attempt.Started, Failure: hub.Failure{Detail: "it crashed 5 workers"}}
+		o.Decision.DeadReason, o.Decision.Counted = hub.DeadPoison, false
+		if !l.record(o, outcome(claims[1], hub.Delivered))[o.Delivery.ID] {
+			t.Error("it does not count as recorded")
+		}
+		l.wantCount("queue rows", 0, "SELECT count(*) FROM delivery_queue")
+		l.wantCount("attempts, that of the other delivery", 1, "SELECT count(*) FROM attempts")
+		l.wantCount("attempts of the one that ended", 0, "SELECT count(*) FROM attempts WHERE delivery_id = $1", text(o.Delivery.ID))
+		l.wantCount("results", 1, `SELECT count(*) FROM delivery_results WHERE id = $1 AND delivery_id = $2 AND run = 2 AND state = 'DEAD'
+			AND dead_reason = 'POISON' AND last_error = 'it crashed 5 workers'`, text(o.Attempt.ID), text(o.Delivery.ID))
+		items := l.feed()
+		if len(items) != 2 {
+			t.Fatalf("feed = %+v", items)
+		}
+		if i := items[0]; i.Attempted() || i.Number != 4 || i.State != hub.Dead || i.DeadReason != hub.DeadPoison ||
+			i.EventType != "loan.approved" || i.StartedMicros != o.Attempt.Started.UnixMicro() {
+			t.Errorf("feed item = %+v", i)
+		}
+		if i := items[1]; !i.Attempted() || i.Number != 5 {
+			t.Errorf("feed item of the attempt = %+v", i)
+		}
+	})
+	t.Run("end_without_an_attempt_needs_the_lease_too", func(t *testing.T) {
+		l, c := one(t)
+		o := outcome(c, hub.Dead)
+		o.Attempt.Number = 0
+		o.Token++
+		if recorded := l.record(o); len(recorded) != 0 {
+			t.Errorf("recorded = %v", recorded)
+		}
+		l.wantNothingWritten()
+	})
 	t.Run("feed_holds_exactly_what_was_recorded", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)

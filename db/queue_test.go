@@ -11,6 +11,8 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/breaker"
+	"github.com/streaming-hub/streaming-hub/hub/health"
 )
 
 func TestClaimLanes_nothing_is_claimed_twice(t *testing.T) {
@@ -101,7 +103,7 @@ func TestClaimLanes(t *testing.T) {
 			t.Errorf("claim = %+v", c)
 		}
 	})
-	t.Run("ended_lease_is_claimed_again_and_counted", func(t *testing.T) {
+	t.Run("ended_lease_is_claimed_again", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
 		lane := laneOf("acme")
@@ -110,12 +112,10 @@ func TestClaimLanes(t *testing.T) {
 		if again := l.claim(lane, 1, time.Minute); len(again) != 0 {
 			t.Fatal("a delivery under a lease was claimed")
 		}
-		for n := int16(1); n <= 2; n++ {
-			l.exec("UPDATE delivery_queue SET leased_until = now() - interval '1 ms'")
-			again := l.claim(lane, 1, time.Minute)
-			if len(again) != 1 || again[0].Reclaims != n || again[0].LeaseToken == first[0].LeaseToken {
-				t.Fatalf("reclaim %d = %+v", n, again)
-			}
+		l.leaseEnds()
+		again := l.claim(lane, 1, time.Minute)
+		if len(again) != 1 || again[0].LeaseToken == first[0].LeaseToken {
+			t.Fatalf("claimed again %+v", again)
 		}
 	})
 	t.Run("held_and_later_ones_stay", func(t *testing.T) {
@@ -217,34 +217,62 @@ func TestOldestDue_of_nothing_that_waits_is_zero(t *testing.T) {
 	}
 }
 
-func TestReleaseLeases(t *testing.T) {
+func TestOldestDue_lanes_that_wait_for_a_reason_do_not_count(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	lane := laneOf("acme")
-	l.queue(lane, 2)
-	claims := l.claim(lane, 2, time.Minute)
-	l.exec("UPDATE delivery_queue SET due_at = now() - interval '1 min'")
-
-	stale := claims[0]
-	stale.LeaseToken++
-	if err := l.db.ReleaseLeases(t.Context(), []db.Release{{Claim: stale, PutOff: time.Hour}}); err != nil {
-		t.Fatal(err)
+	breakerIn := func(phase breaker.Phase, ramp int32) func(*lab, db.Lane) {
+		return func(l *lab, lane db.Lane) {
+			l.changeBreakers([]db.Lane{lane}, func(_ int, s breaker.State) (breaker.State, []hub.Notice) {
+				if s.Phase, s.RampLimit = phase, ramp; phase != breaker.Closed {
+					s.OpenedAt = kept()
+				}
+				return s, nil
+			})
+		}
 	}
-	l.wantCount("leases after a release with a stale token", 2,
-		"SELECT count(*) FROM delivery_queue WHERE lease_token IS NOT NULL AND due_at < now()")
-
-	if err := l.db.ReleaseLeases(t.Context(), []db.Release{{Claim: claims[0]}}); err != nil {
-		t.Fatal(err)
+	rateIn := func(state health.RateState) func(*lab, db.Lane) {
+		return func(l *lab, lane db.Lane) { l.changeRates(judged(state, kept()), lane) }
 	}
-	l.wantCount("released that kept their due time", 1, `SELECT count(*) FROM delivery_queue
-		WHERE id = $1 AND lease_token IS NULL AND leased_until IS NULL AND due_at < now() - interval '50 s'`, text(claims[0].Delivery.ID))
-	if err := l.db.ReleaseLeases(t.Context(), []db.Release{{Claim: claims[1], PutOff: time.Hour}}); err != nil {
-		t.Fatal(err)
+	sql := func(sql string) func(*lab, db.Lane) {
+		return func(l *lab, lane db.Lane) { l.exec(sql, text(lane.Destination)) }
 	}
-	l.wantCount("released that were put off", 1, `SELECT count(*) FROM delivery_queue
-		WHERE id = $1 AND lease_token IS NULL AND due_at > now() + interval '59 min'`, text(claims[1].Delivery.ID))
-	l.wantCount("attempts used up", 0, "SELECT sum(attempts + run_attempts)::int FROM delivery_queue")
-	if again := l.claim(lane, 2, time.Minute); len(again) != 1 || again[0].Reclaims != 0 {
-		t.Errorf("claimed again %+v, want one that counts no reclaim", again)
+	for _, row := range []struct {
+		rule   string
+		cause  func(*lab, db.Lane)
+		counts bool
+	}{
+		{"no_reason_counts", func(*lab, db.Lane) {}, true},
+		{"closed_circuit_counts", breakerIn(breaker.Closed, 0), true},
+		{"open_circuit", breakerIn(breaker.Open, 0), false},
+		{"half_open_circuit", breakerIn(breaker.HalfOpen, 0), false},
+		{"ramp", breakerIn(breaker.Closed, 4), false},
+		{"rate_limit", sql("UPDATE destinations SET rate_limit = 1 WHERE id = $1"), false},
+		{"max_in_flight", sql("UPDATE destinations SET max_in_flight = 1 WHERE id = $1"), false},
+		{"active_by_rate_counts", rateIn(health.Active), true},
+		{"disabled_by_rate", rateIn(health.Disabled), false},
+		{"frozen_by_rate", rateIn(health.Frozen), false},
+		{"held", sql("UPDATE delivery_queue SET due_at = 'infinity' WHERE destination_id = $1"), false},
+		{"not_due_yet", sql("UPDATE delivery_queue SET due_at = now() + interval '1 s' WHERE destination_id = $1"), false},
+		{"leased", sql("UPDATE delivery_queue SET leased_until = now() + interval '1 min', lease_token = 5 WHERE destination_id = $1"), false},
+		{"ended_lease_counts", sql("UPDATE delivery_queue SET leased_until = now() - interval '1 s', lease_token = 5 WHERE destination_id = $1"), true},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			stuck, younger := laneOf("acme"), laneOf("acme")
+			l.destination(stuck, kept())
+			l.destination(younger, kept())
+			l.queue(stuck, 1)
+			l.queue(younger, 1)
+			l.exec("UPDATE delivery_queue SET due_at = now() - interval '2 h' WHERE destination_id = $1", text(stuck.Destination))
+			l.exec("UPDATE delivery_queue SET due_at = now() - interval '1 h' WHERE destination_id = $1", text(younger.Destination))
+			row.cause(l, stuck)
+			want := time.Hour
+			if row.counts {
+				want = 2 * time.Hour
+			}
+			if got, err := l.db.OldestDue(t.Context(), 100); err != nil || got < want || got > want+time.Minute {
+				t.Errorf("OldestDue = %s, %v, want %s", got, err, want)
+			}
+		})
 	}
 }

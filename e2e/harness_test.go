@@ -115,6 +115,8 @@ type received struct {
 	WebhookID string      `json:"webhookId"`
 	Status    int         `json:"status"`
 	Verified  bool        `json:"verified"`
+
+	ReceivedAt time.Time `json:"receivedAt"`
 }
 
 func requests(ctx context.Context, t *testing.T, st stack.State) (list []received) {

@@ -64,7 +64,7 @@ func (p *Pool) attempt(ctx context.Context, j *job) (attempted, succeeded bool) 
 		return false, false
 	}
 	id := hub.AttemptID{ID: hub.NewID(p.deps.Now(), p.deps.Random)}
-	pass, refused := p.admit(ctx, j, id)
+	pass, refused := p.admit(ctx, j, route, id)
 	if refused != nil {
 		p.refuse(ctx, j, refused)
 		return false, false
@@ -203,7 +203,7 @@ func (p *Pool) withoutSubscription(ctx context.Context, d *hub.Delivery) *refusa
 
 // admit asks circuit and failure policy. A probe or try is taken here, last of
 // all, because from here on it is used up.
-func (p *Pool) admit(ctx context.Context, j *job, id hub.AttemptID) (pass, *refusal) {
+func (p *Pool) admit(ctx context.Context, j *job, route *snapshot.Route, id hub.AttemptID) (pass, *refusal) {
 	d, lane := &j.claim.Delivery, j.lane()
 	if d.Test {
 		return pass{}, nil
@@ -232,7 +232,7 @@ func (p *Pool) admit(ctx context.Context, j *job, id hub.AttemptID) (pass, *refu
 		}
 	}
 	if try {
-		taken, err := p.deps.Health.TakeTry(ctx, lane)
+		taken, err := p.deps.Health.TakeTry(ctx, lane, route.Destination.FailurePolicy)
 		if err != nil || !taken {
 			return pass{}, &refusal{why: "disabled"}
 		}

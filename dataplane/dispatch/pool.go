@@ -86,7 +86,7 @@ type Health interface {
 	// means that the attempt would be the one try of a disabled destination: it
 	// runs once TakeTry has said so.
 	Admit(lane db.Lane) (allow, try bool)
-	TakeTry(ctx context.Context, lane db.Lane) (bool, error)
+	TakeTry(ctx context.Context, lane db.Lane, policy hub.FailurePolicy) (bool, error)
 	Record(o Observed)
 }
 

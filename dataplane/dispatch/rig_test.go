@@ -235,7 +235,7 @@ func (h *openHealth) Admit(db.Lane) (allow, try bool) {
 	return !h.shut || h.try, h.shut && h.try
 }
 
-func (h *openHealth) TakeTry(context.Context, db.Lane) (bool, error) {
+func (h *openHealth) TakeTry(context.Context, db.Lane, hub.FailurePolicy) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	taken := h.try

@@ -4,7 +4,7 @@
 //
 //	board.go   what this process saw, and what may be attempted
 //	spans.go   FAILURE_SPAN: writes spans, sweeps them, disables subscriptions
-//	rates.go   FAILURE_RATE: writes rates, takes tries
+//	rates.go   FAILURE_RATE: writes rates, sweeps them, takes tries
 //
 // The rules are in hub/health. What must hold, and why:
 //
@@ -80,8 +80,8 @@ type span struct {
 
 // rate is one destination's.
 type rate struct {
-	settings health.RateSettings
-	stored   health.Rate // as far as is known
+	settings health.RateSettings // zero until this process attempted it
+	stored   health.Rate         // as far as is known
 	delta    health.RateDelta
 	tried    *tried
 	usedAt   time.Time
@@ -118,7 +118,7 @@ func (b *Board) Record(o dispatch.Observed) {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if o.Policy.Kind == hub.FailureRate {
+	if o.Policy.Kind == hub.FailureRate || o.Try {
 		b.recordRate(o, outcome, now)
 	} else {
 		b.recordSpan(o, outcome, now)
@@ -153,7 +153,7 @@ func (b *Board) recordRate(o dispatch.Observed, outcome health.Outcome, now time
 func (b *Board) rate(lane db.Lane, now time.Time) *rate {
 	r, ok := b.rates[lane]
 	if !ok {
-		r = &rate{settings: health.Workfront()}
+		r = &rate{}
 		b.rates[lane] = r
 	}
 	r.usedAt = now
@@ -167,7 +167,7 @@ func (b *Board) Admit(lane db.Lane) (allow, try bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r, ok := b.rates[lane]
-	if !ok {
+	if !ok || !b.deps.Act {
 		return true, false
 	}
 	now := b.now()
@@ -176,8 +176,9 @@ func (b *Board) Admit(lane db.Lane) (allow, try bool) {
 	case health.Frozen:
 		return false, false
 	case health.Disabled:
-		due, ever := r.stored.TryDue(now, r.settings)
-		return ever && !due.After(now), true
+		// TakeTry judges the rest: it knows the policy, and stores what it finds.
+		wait := r.stored.NextTryAt.Sub(now)
+		return wait <= 0 || r.settings.TryEvery > 0 && wait > r.settings.TryEvery, true
 	default:
 		return true, false
 	}
@@ -257,7 +258,7 @@ func (b *Board) Run(ctx context.Context) error {
 			}
 		case <-sweep.C:
 			if !failing {
-				step(ctx, b.sweepSpans)
+				step(ctx, b.sweepSpans, b.sweepRates)
 			}
 		}
 	}

@@ -116,23 +116,61 @@ func (b *Board) rateNotices(lane db.Lane, before, after health.Rate, now time.Ti
 	return []hub.Notice{n}
 }
 
-// TakeTry takes the one try of a disabled destination; false when another
-// process was quicker.
-func (b *Board) TakeTry(ctx context.Context, lane db.Lane) (taken bool, err error) {
-	b.mu.Lock()
-	settings := b.rate(lane, b.now()).settings
-	b.mu.Unlock()
+// sweepRates freezes the destinations whose last success has become too old
+// since the last try. Those whose policy this process does not know are judged
+// when they are tried.
+func (b *Board) sweepRates(ctx context.Context) error {
+	if !b.deps.Act {
+		return nil
+	}
 	now := b.now()
+	var lanes []db.Lane
+	var settings []health.RateSettings
+	b.mu.Lock()
+	for lane, r := range b.rates {
+		known := r.settings != health.RateSettings{}
+		if known && r.stored.Judged == health.Disabled && r.stored.State(now, r.settings) == health.Frozen && len(lanes) < maxWrite {
+			lanes, settings = append(lanes, lane), append(settings, r.settings)
+		}
+	}
+	b.mu.Unlock()
+	if len(lanes) == 0 {
+		return nil
+	}
+	after, err := b.deps.Store.ChangeRates(ctx, lanes, b.id(now), func(i int, stored health.Rate) (health.Rate, []hub.Notice) {
+		if !off(stored) {
+			return stored, nil
+		}
+		r := stored.Judge(now, settings[i])
+		return r, b.rateNotices(lanes[i], stored, r, now)
+	})
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, lane := range lanes {
+		b.rate(lane, now).stored = after[i]
+	}
+	return nil
+}
+
+// TakeTry takes the one try of a disabled destination under its policy; false
+// when another process was quicker, or when the destination is not to be tried
+// any more.
+func (b *Board) TakeTry(ctx context.Context, lane db.Lane, policy hub.FailurePolicy) (taken bool, err error) {
+	now, settings := b.now(), health.RateSettingsOf(policy)
 	after, err := b.deps.Store.ChangeRates(ctx, []db.Lane{lane}, b.id(now), func(_ int, stored health.Rate) (health.Rate, []hub.Notice) {
 		r, ok := stored.TakeTry(now, settings)
 		taken = ok
-		return r, nil
+		return r, b.rateNotices(lane, stored, r, now)
 	})
 	if err != nil {
 		return false, err
 	}
 	b.mu.Lock()
-	b.rate(lane, now).stored = after[0]
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	r := b.rate(lane, now)
+	r.settings, r.stored = settings, after[0]
 	return taken, nil
 }

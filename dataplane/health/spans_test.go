@@ -126,9 +126,11 @@ func TestSpans_trip(t *testing.T) {
 	t.Run("never_by_one_failure_and_silence", func(t *testing.T) {
 		bubble(t, nil, func(c *cluster) {
 			c.fail(c.one)
-			c.until(130 * h)
-			c.restart(25 * 24 * h)
-			c.until(30*24*h + 2*h)
+			c.until(24 * h)
+			c.restart(100 * h)
+			c.until(126 * h)
+			c.restart(24 * 24 * h)
+			c.until(30*24*h + h)
 			if c.wantTold(opened); !c.enabled() {
 				c.Error("disabled")
 			}
@@ -216,12 +218,31 @@ func TestSpans_clear(t *testing.T) {
 	})
 	t.Run("by_a_success_long_after_the_last_failure", func(t *testing.T) {
 		bubble(t, nil, func(c *cluster) {
+			other := c.subscription()
 			c.fail(c.one)
-			c.until(48 * h)
+			for range 11 { // others fail: what changed lately is not this span
+				c.pass(time.Hour)
+				c.see(c.two, hub.ErrStatus, func(o *dispatch.Observed) { o.Subscription = other })
+			}
+			c.pass(time.Minute)
 			c.succeed(c.two)
 			c.share()
 			if span := c.store.Span(c.sub); span.Span.Open() {
 				c.Errorf("the span is %+v", span)
+			}
+		})
+	})
+	t.Run("and_replicas_that_believed_in_them_learn_it", func(t *testing.T) {
+		bubble(t, nil, func(c *cluster) {
+			c.fail(c.one)
+			c.share()
+			c.succeed(c.one)
+			c.until(61 * time.Minute)
+			writes := c.store.Writes()
+			c.succeed(c.two)
+			c.share()
+			if c.store.Writes() != writes {
+				c.Error("a success is written though the span ended an hour ago")
 			}
 		})
 	})

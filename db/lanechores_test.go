@@ -1,0 +1,539 @@
+package db_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/streaming-hub/streaming-hub/db"
+	"github.com/streaming-hub/streaming-hub/db/internal/dbsqlc"
+	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/health"
+)
+
+// depot is a lane with deliveries of two event subscriptions, of which one is
+// about to change.
+type depot struct {
+	*lab
+	lane         db.Lane
+	sub, another hub.SubscriptionID
+	mine, others []hub.DeliveryID
+}
+
+func newDepot(t *testing.T, mine, others int) *depot {
+	t.Helper()
+	d := &depot{lab: newLab(t), lane: laneOf("acme")}
+	d.destination(d.lane, kept())
+	d.sub, d.another = d.subscription(d.lane), d.subscription(d.lane)
+	d.mine, d.others = d.waiting(d.sub, mine), d.waiting(d.another, others)
+	return d
+}
+
+// waiting stores n due deliveries of a subscription, with their events.
+func (d *depot) waiting(sub hub.SubscriptionID, n int) (ids []hub.DeliveryID) {
+	d.Helper()
+	list := born(d.lane, n)
+	for i := range list {
+		list[i].Delivery.Subscription = sub
+		ids = append(ids, list[i].Delivery.ID)
+	}
+	d.store(db.IngestWrites{Deliveries: list, Lease: time.Minute}, d.lane.Tenant)
+	d.exec(`INSERT INTO events (id, tenant_id, seq, source, ce_id, event_type, schema_version, schema_major, received_at, topic, kafka_partition, kafka_offset, context, body)
+		SELECT q.event_id, 'acme', 1, 'lender', 'x', 'loan.approved', '1', 1, now(), 't', 0, 0, '{}', ''
+		FROM delivery_queue q WHERE q.subscription_id = $1 ON CONFLICT DO NOTHING`, text(sub))
+	return ids
+}
+
+// chore asks for the deliveries of the subscription in a lane to be brought in
+// line.
+func (d *depot) chore(lane db.Lane) {
+	d.Helper()
+	d.exec("INSERT INTO lane_chores (id, tenant_id, subscription_id, destination_id) VALUES ($1, $2, $3, $4)",
+		text(newID()), string(lane.Tenant), text(d.sub), text(lane.Destination))
+}
+
+// disable switches the subscription off.
+func (d *depot) disable() {
+	d.Helper()
+	d.exec("UPDATE event_subscriptions SET enabled = false, disabled_by = 'USER' WHERE id = $1", text(d.sub))
+}
+
+func (d *depot) enable() {
+	d.Helper()
+	d.exec("UPDATE event_subscriptions SET enabled = true, disabled_by = NULL WHERE id = $1", text(d.sub))
+}
+
+// ended is the end of a delivery, as the data plane makes it.
+func ended(d hub.Delivery) db.Dead {
+	return db.Dead{Delivery: d, ID: newID(), Reason: hub.DeadSubscriptionDeleted, Text: "the event subscription was deleted", Fingerprint: bytes.Repeat([]byte{7}, 16)}
+}
+
+// step does one part of a chore.
+func (d *depot) step(batch int) bool {
+	d.Helper()
+	did, err := d.db.DoChore(d.Context(), batch, newID(), ended)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return did
+}
+
+// work does all that there is to do now, and counts the parts.
+func (d *depot) work(batch int) (steps int) {
+	d.Helper()
+	for ; d.step(batch); steps++ {
+		if steps > 1000 {
+			d.Fatal("a chore does not end")
+		}
+	}
+	return steps
+}
+
+// rested lets the rest between the rounds pass.
+func (d *depot) rested() {
+	d.Helper()
+	d.exec("UPDATE lane_chores SET not_before = now()")
+}
+
+// finish does both rounds of all chores.
+func (d *depot) finish() {
+	d.Helper()
+	d.work(500)
+	d.rested()
+	d.work(500)
+	d.wantCount("chores after both rounds", 0, "SELECT count(*) FROM lane_chores")
+}
+
+func (d *depot) wantHeld(want int) {
+	d.Helper()
+	d.wantCount("held deliveries of the subscription", want, `SELECT count(*) FROM delivery_queue
+		WHERE subscription_id = $1 AND due_at = 'infinity' AND last_at IS NULL AND lease_token IS NULL AND leased_until IS NULL`, text(d.sub))
+}
+
+// wantOthers says that the other subscription goes on as before.
+func (d *depot) wantOthers() {
+	d.Helper()
+	d.wantCount("deliveries of the other subscription", len(d.others), `SELECT count(*) FROM delivery_queue
+		WHERE subscription_id = $1 AND due_at <= now() AND destination_id = $2`, text(d.another), text(d.lane.Destination))
+}
+
+func TestDoChore_without_any_there_is_nothing_to_do(t *testing.T) {
+	t.Parallel()
+	if newDepot(t, 1, 0).step(10) {
+		t.Error("it did something")
+	}
+}
+
+func TestDoChore_holds_what_is_not_deliverable(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ rule, change string }{
+		{"disabled", "UPDATE event_subscriptions SET enabled = false, disabled_by = 'USER' WHERE id = $1"},
+		{"verification_pending", "UPDATE event_subscriptions SET verification_state = 'PENDING' WHERE id = $1"},
+		{"verification_failed", "UPDATE event_subscriptions SET verification_state = 'FAILED' WHERE id = $1"},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			t.Parallel()
+			d := newDepot(t, 5, 3)
+			d.exec("UPDATE delivery_queue SET last_at = now()")
+			d.exec(row.change, text(d.sub))
+			d.chore(d.lane)
+			d.finish()
+			d.wantHeld(5)
+			d.wantOthers()
+			d.wantNothingWritten()
+			if claims := d.claim(d.lane, 100, time.Minute); len(claims) != 3 {
+				t.Errorf("%d were claimed, want the 3 of the other subscription", len(claims))
+			}
+		})
+	}
+	t.Run("destination_frozen", func(t *testing.T) {
+		t.Parallel()
+		d := newDepot(t, 5, 3)
+		d.changeRates(judged(health.Frozen, kept()), d.lane)
+		d.finish()
+		d.wantCount("held deliveries of both subscriptions", 8, "SELECT count(*) FROM delivery_queue WHERE due_at = 'infinity'")
+		d.changeRates(judged(health.Active, kept()), d.lane)
+		d.finish()
+		d.wantCount("resumed deliveries", 8, "SELECT count(*) FROM delivery_queue WHERE due_at <= now()")
+	})
+}
+
+func TestDoChore_leaves_alone(t *testing.T) {
+	t.Parallel()
+	t.Run("leased", func(t *testing.T) {
+		t.Parallel()
+		for _, change := range []string{
+			"UPDATE event_subscriptions SET enabled = false, disabled_by = 'USER' WHERE id = $1",
+			"UPDATE event_subscriptions SET deleted_at = now() WHERE id = $1",
+		} {
+			d := newDepot(t, 3, 0)
+			c := d.claim(d.lane, 1, time.Minute)[0]
+			d.exec(change, text(d.sub))
+			d.chore(d.lane)
+			d.finish()
+			d.wantCount("rows under their lease", 1, "SELECT count(*) FROM delivery_queue WHERE id = $1 AND lease_token = $2 AND due_at <= now()",
+				text(c.Delivery.ID), c.LeaseToken)
+			d.wantCount("rows without a lease that wait", 0, "SELECT count(*) FROM delivery_queue WHERE lease_token IS NULL AND due_at <= now()")
+			if recorded := d.record(outcome(c, hub.Delivered)); len(recorded) != 1 {
+				t.Error("the one in flight could not end")
+			}
+		}
+	})
+	t.Run("leased_while_its_subscription_moves", func(t *testing.T) {
+		t.Parallel()
+		d := newDepot(t, 2, 0)
+		d.claim(d.lane, 1, time.Minute)
+		to := laneOf("acme")
+		d.destination(to, kept())
+		d.exec("UPDATE event_subscriptions SET destination_id = $2 WHERE id = $1", text(d.sub), text(to.Destination))
+		d.chore(d.lane)
+		d.finish()
+		d.wantCount("leased rows in their lane", 1, "SELECT count(*) FROM delivery_queue WHERE destination_id = $1 AND lease_token IS NOT NULL", text(d.lane.Destination))
+		d.wantCount("moved rows", 1, "SELECT count(*) FROM delivery_queue WHERE destination_id = $1 AND lease_token IS NULL", text(to.Destination))
+	})
+	t.Run("test_sends", func(t *testing.T) {
+		t.Parallel()
+		d := newDepot(t, 3, 0)
+		d.exec("UPDATE delivery_queue SET test = true WHERE id = $1", text(d.mine[1]))
+		d.disable()
+		d.chore(d.lane)
+		d.finish()
+		d.wantHeld(2)
+		d.wantCount("test sends that are due", 1, "SELECT count(*) FROM delivery_queue WHERE test AND due_at <= now()")
+	})
+	t.Run("what_waits_where_it_belongs", func(t *testing.T) {
+		t.Parallel()
+		d := newDepot(t, 3, 1)
+		d.exec("UPDATE delivery_queue SET due_at = now() + interval '1 h', last_at = now() + interval '2 h' WHERE id = $1", text(d.mine[1]))
+		d.chore(d.lane)
+		d.finish()
+		d.wantCount("rows that are due", 2, "SELECT count(*) FROM delivery_queue WHERE subscription_id = $1 AND due_at <= now()", text(d.sub))
+		d.wantCount("rows that wait for later", 1, "SELECT count(*) FROM delivery_queue WHERE due_at > now() + interval '59 min' AND last_at > due_at")
+		d.wantOthers()
+	})
+}
+
+func TestDoChore_a_lease_that_ended_is_none(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, 2, 0)
+	d.claim(d.lane, 2, time.Minute)
+	d.exec("UPDATE delivery_queue SET leased_until = now() - interval '1 ms'")
+	d.disable()
+	d.chore(d.lane)
+	d.finish()
+	d.wantHeld(2)
+}
+
+func TestDoChore_resumes(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, 4, 2)
+	d.disable()
+	d.chore(d.lane)
+	d.finish()
+	d.wantHeld(4)
+	// Where the subscription went meanwhile.
+	to := laneOf("acme")
+	d.destination(to, kept())
+	d.enable()
+	d.exec("UPDATE event_subscriptions SET destination_id = $2 WHERE id = $1", text(d.sub), text(to.Destination))
+	d.chore(to)
+	d.finish()
+	d.wantHeld(0)
+	d.wantCount("due now in the lane of the present destination", 4, `SELECT count(*) FROM delivery_queue WHERE subscription_id = $1
+		AND destination_id = $2 AND due_at BETWEEN now() - interval '1 min' AND now()`, text(d.sub), text(to.Destination))
+	d.wantOthers()
+	if claims := d.claim(to, 10, time.Minute); len(claims) != 4 {
+		t.Errorf("%d were claimed, want 4", len(claims))
+	}
+}
+
+func TestDoChore_moves_what_waits_and_keeps_its_time(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, 4, 2)
+	d.exec("UPDATE delivery_queue SET due_at = now() + interval '1 h', last_at = now() + interval '1 h', attempts = 3 WHERE id = $1", text(d.mine[0]))
+	to := laneOf("acme")
+	d.destination(to, kept())
+	d.exec("UPDATE event_subscriptions SET destination_id = $2 WHERE id = $1", text(d.sub), text(to.Destination))
+	d.chore(d.lane)
+	d.finish()
+	d.wantCount("moved", 4, "SELECT count(*) FROM delivery_queue WHERE subscription_id = $1 AND destination_id = $2", text(d.sub), text(to.Destination))
+	d.wantCount("moved with their time", 1, `SELECT count(*) FROM delivery_queue WHERE id = $1 AND attempts = 3
+		AND due_at > now() + interval '59 min' AND last_at = due_at`, text(d.mine[0]))
+	d.wantOthers()
+}
+
+func TestDoChore_ends_what_waits_for_a_deleted_subscription(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, 5, 2)
+	d.exec("UPDATE delivery_queue SET due_at = 'infinity', attempts = 3, run = 2 WHERE id = $1", text(d.mine[0]))
+	d.exec("UPDATE delivery_queue SET due_at = now() + interval '1 h' WHERE id = $1", text(d.mine[1]))
+	d.exec("UPDATE event_subscriptions SET deleted_at = now() WHERE id = $1", text(d.sub))
+	d.chore(d.lane)
+	d.finish()
+	d.wantCount("rows that are left", 0, "SELECT count(*) FROM delivery_queue WHERE subscription_id = $1", text(d.sub))
+	d.wantOthers()
+	d.wantCount("dead letters", 5, `SELECT count(*) FROM delivery_results WHERE tenant_id = 'acme' AND state = 'DEAD' AND dead_reason = 'SUBSCRIPTION_DELETED'
+		AND last_error = 'the event subscription was deleted' AND fingerprint = $1`, bytes.Repeat([]byte{7}, 16))
+	d.wantCount("dead letters of a second run", 1, "SELECT count(*) FROM delivery_results WHERE delivery_id = $1 AND run = 2", text(d.mine[0]))
+	d.wantCount("attempts", 0, "SELECT count(*) FROM attempts")
+	told := map[hub.DeliveryID]db.FeedItem{}
+	for _, item := range d.feed() {
+		told[item.Delivery] = item
+		if item.State != hub.Dead || item.DeadReason != hub.DeadSubscriptionDeleted || item.Tenant != "acme" || item.Subscription != d.sub ||
+			item.Destination != d.lane.Destination || item.EventType != "loan.approved" || item.Source != "lender" || item.Attempted() ||
+			!bytes.Equal(item.Fingerprint, bytes.Repeat([]byte{7}, 16)) || time.Since(item.Started()).Abs() > time.Minute {
+			t.Errorf("feed item %+v", item)
+		}
+	}
+	if len(told) != 5 || told[d.mine[0]].Number != 3 || told[d.mine[1]].Number != 0 {
+		t.Errorf("%d in the feed, want 5: %+v", len(told), told)
+	}
+	list, err := d.db.DeliveriesByID(t.Context(), d.mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if s.State != hub.Dead || s.DeadReason != hub.DeadSubscriptionDeleted {
+			t.Errorf("%s stands at %s", s.ID, s.State)
+		}
+	}
+}
+
+func TestDoChore_events_past_their_retention_have_no_name(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, 1, 0)
+	d.exec("DELETE FROM events")
+	d.exec("DELETE FROM event_subscriptions WHERE id = $1", text(d.sub)) // gone without a trace counts as deleted
+	d.chore(d.lane)
+	d.finish()
+	d.wantCount("dead letters", 1, "SELECT count(*) FROM delivery_results WHERE dead_reason = 'SUBSCRIPTION_DELETED'")
+	if items := d.feed(); len(items) != 1 || items[0].EventType != "" {
+		t.Errorf("feed = %+v", items)
+	}
+}
+
+func TestDoChore_a_part_that_fails_leaves_nothing(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, 3, 0)
+	d.exec("UPDATE event_subscriptions SET deleted_at = now() WHERE id = $1", text(d.sub))
+	d.chore(d.lane)
+	_, err := d.db.DoChore(t.Context(), 500, newID(), func(h hub.Delivery) db.Dead {
+		e := ended(h)
+		e.ID = hub.ID{} // no partition holds it
+		return e
+	})
+	if err == nil {
+		t.Error("an end without a partition was stored")
+	}
+	d.wantCount("rows", 3, "SELECT count(*) FROM delivery_queue")
+	d.wantNothingWritten()
+	d.wantCount("chores as they were", 1, "SELECT count(*) FROM lane_chores WHERE round = 1 AND NOT held AND after_due = 'epoch'")
+}
+
+// 2 500 deliveries that are due at the same microsecond, with others between
+// them, in parts of 500.
+func TestDoChore_works_in_batches(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, 1250, 250)
+	d.mine = append(d.mine, d.waiting(d.sub, 1250)...)
+	d.exec("UPDATE delivery_queue SET due_at = now() - interval '1 s'")
+	parts := func(round, want int, held func() int) {
+		t.Helper()
+		before := held()
+		steps := 0
+		for ; d.step(500); steps++ {
+			after := held()
+			if n := max(after-before, before-after); n > 500 {
+				t.Errorf("round %d: one part changed %d", round, n)
+			}
+			before = after
+		}
+		if steps != want {
+			t.Errorf("round %d took %d parts, want %d", round, steps, want)
+		}
+	}
+	held := func() int { return d.count("SELECT count(*) FROM delivery_queue WHERE due_at = 'infinity'") }
+	d.disable()
+	d.chore(d.lane)
+	parts(1, 6+6, held) // 2 750 in the lane, then 2 500 that are held
+	d.wantHeld(2500)
+	d.wantOthers()
+	d.rested()
+	parts(2, 1+6, held)
+	d.wantHeld(2500)
+
+	d.enable()
+	d.chore(d.lane)
+	parts(3, 1+6, held)
+	d.wantHeld(0)
+	d.wantCount("rows that are due", 2500, "SELECT count(*) FROM delivery_queue WHERE subscription_id = $1 AND due_at <= now()", text(d.sub))
+	d.rested()
+	d.work(500)
+
+	d.exec("UPDATE event_subscriptions SET deleted_at = now() WHERE id = $1", text(d.sub))
+	d.chore(d.lane)
+	parts(4, 6+1, func() int { return d.count("SELECT count(*) FROM delivery_results") })
+	d.wantCount("dead letters", 2500, "SELECT count(DISTINCT delivery_id) FROM delivery_results")
+	d.wantOthers()
+}
+
+func TestDoChore_second_round_catches_what_was_put_back_in_between(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, 6, 2)
+	d.disable()
+	d.chore(d.lane)
+	d.work(2)
+	d.wantHeld(6)
+	d.wantCount("chores that rest for 5 s", 1, `SELECT count(*) FROM lane_chores WHERE round = 2 AND NOT held AND after_due = 'epoch'
+		AND not_before - now() BETWEEN interval '4 s' AND interval '5 s'`)
+	if d.step(2) {
+		t.Error("the second round began without a rest")
+	}
+	// A replica that had not heard of it puts two back: one due long ago.
+	d.exec("UPDATE delivery_queue SET due_at = now() WHERE id = $1", text(d.mine[4]))
+	d.exec("UPDATE delivery_queue SET due_at = now() - interval '1 day' WHERE id = $1", text(d.mine[1]))
+	d.rested()
+	d.work(2)
+	d.wantHeld(6)
+	d.wantOthers()
+	d.wantCount("chores", 0, "SELECT count(*) FROM lane_chores")
+}
+
+func TestDoChore_replicas_do_not_wait_for_each_other(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, 1, 0)
+	other := laneOf("acme")
+	d.disable()
+	d.chore(other)
+	d.chore(d.lane)
+	busy, err := d.raw.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = busy.Rollback(t.Context()) }()
+	if _, err := busy.Exec(t.Context(), "SELECT FROM lane_chores WHERE destination_id = $1 FOR UPDATE", text(other.Destination)); err != nil {
+		t.Fatal(err)
+	}
+	d.work(10)
+	d.wantHeld(1)
+	d.wantCount("chores in their first round", 1, "SELECT count(*) FROM lane_chores WHERE round = 1")
+}
+
+func TestStaleLasts_and_FixLasts(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	lane := laneOf("acme")
+	now := kept()
+	list := l.queue(lane, 8)
+	slices.SortFunc(list, func(a, b db.NewDelivery) int { return bytes.Compare(a.Delivery.ID.ID[:], b.Delivery.ID.ID[:]) })
+	at := func(i int) string { return text(list[i].Delivery.ID) }
+	failed := now.Add(-time.Hour)
+	l.exec("UPDATE delivery_queue SET run_attempts = 2, first_failed_at = $2, due_at = $3 WHERE id = $1", at(0), failed, now)
+	l.exec("UPDATE delivery_queue SET last_at = now() WHERE id = $1", at(1))
+	l.exec("UPDATE delivery_queue SET due_at = 'infinity' WHERE id = $1", at(2))
+	l.exec("UPDATE delivery_queue SET leased_until = now() + interval '1 min', lease_token = 5 WHERE id = $1", at(3))
+	l.exec("UPDATE delivery_queue SET leased_until = now() - interval '1 min', lease_token = 5 WHERE id = $1", at(4))
+
+	all, err := l.db.StaleLasts(t.Context(), hub.DeliveryID{}, time.Now().Add(time.Hour), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []int{0, 3, 4, 5, 6, 7}
+	if len(all) != len(want) {
+		t.Fatalf("%d found, want %d", len(all), len(want))
+	}
+	for i, n := range want {
+		if all[i].ID != list[n].Delivery.ID || all[i].Tenant != "acme" || all[i].Subscription != list[n].Delivery.Subscription || all[i].ReceivedAt.IsZero() {
+			t.Errorf("%d: %+v, want delivery %d", i, all[i], n)
+		}
+	}
+	if first := all[0]; first.RunAttempts != 2 || !first.FirstFailedAt.Equal(failed) || !first.DueAt.Equal(now) || !all[1].FirstFailedAt.IsZero() {
+		t.Errorf("the first is %+v", first)
+	}
+	page, err := l.db.StaleLasts(t.Context(), all[1].ID, time.Now().Add(time.Hour), 2)
+	if err != nil || len(page) != 2 || page[0].ID != all[2].ID || page[1].ID != all[3].ID {
+		t.Errorf("the page behind the second is %+v, %v", page, err)
+	}
+	if young, err := l.db.StaleLasts(t.Context(), hub.DeliveryID{}, now.Add(-time.Hour), 100); err != nil || len(young) > 0 {
+		t.Errorf("%d were made before the test began, %v", len(young), err)
+	}
+
+	var ids []hub.DeliveryID
+	var from []time.Time
+	for i := range list {
+		ids = append(ids, list[i].Delivery.ID)
+		from = append(from, now.Add(time.Duration(i+1)*time.Hour))
+	}
+	if err := l.db.FixLasts(t.Context(), ids, from); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		fixed := 1
+		switch i {
+		case 1, 2, 3: // said already, held, leased
+			fixed = 0
+		}
+		l.wantCount(fmt.Sprintf("fixed of delivery %d", i), fixed, "SELECT count(*) FROM delivery_queue WHERE id = $1 AND last_at = $2", at(i), from[i])
+	}
+}
+
+// A chore that finds a million rows must not sort or scan them.
+func TestLanePlans_do_not_depend_on_statistics(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.exec("ALTER TABLE delivery_queue SET (autovacuum_enabled = off)")
+	const id = "'00000000-0000-0000-0000-000000000000'"
+	noFullSort := `->  Sort\b`
+	plans := []hotPlan{
+		{
+			name: "LaneStretch", sql: dbsqlc.LaneStretch, args: "'tenant1', " + id + ", now(), " + id + ", 500",
+			must: []string{
+				`Index Scan using delivery_queue_lane on delivery_queue`, `Presorted Key: due_at`,
+				`Index Cond: \(\(tenant_id = \$1\) AND \(destination_id = \$2\) AND \(due_at >= \$3\) AND \(due_at < 'infinity'`,
+			},
+			mustNot: []string{noFullSort},
+		},
+		{
+			name: "HeldStretch", sql: dbsqlc.HeldStretch, args: id + ", " + id + ", 500",
+			must: []string{
+				`Index( Only)? Scan using delivery_queue_held on delivery_queue`, `Index Cond: \(\(subscription_id = \$1\) AND \(id > \$2\)\)`,
+			},
+			mustNot: []string{noFullSort},
+		},
+		{
+			name: "StaleLasts", sql: dbsqlc.StaleLasts, args: id + ", " + id + ", 500",
+			must:    []string{`Index Scan using delivery_queue_pkey on delivery_queue`, `Index Cond: \(\(id > \$1\) AND \(id < \$2\)\)`},
+			mustNot: []string{noFullSort},
+		},
+		{name: "HoldDeliveries", sql: dbsqlc.HoldDeliveries, args: "ARRAY[" + id + "::uuid]", must: []string{`delivery_queue_pkey`}},
+		{name: "ResumeDeliveries", sql: dbsqlc.ResumeDeliveries, args: id + ", ARRAY[" + id + "::uuid]", must: []string{`delivery_queue_pkey`}},
+		{name: "TakeDeliveries", sql: dbsqlc.TakeDeliveries, args: "ARRAY[" + id + "::uuid]", must: []string{`delivery_queue_pkey`}},
+	}
+	check := func(statistics string) {
+		conn, err := pgx.Connect(t.Context(), l.dsn) // no hot one
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close(context.Background()) })
+		if _, err := conn.Exec(t.Context(), "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; "+db.ByIndex); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range plans {
+			t.Run(statistics+"/"+p.name, func(t *testing.T) { p.check(t, conn) })
+		}
+	}
+	l.exec("ANALYZE")
+	check("empty")
+	l.exec(`INSERT INTO delivery_queue (id, tenant_id, destination_id, subscription_id, event_id, due_at, received_at, body_bytes)
+		SELECT gen_random_uuid(), 'tenant' || n % 2, md5((n % 2)::text)::uuid, md5((n % 4)::text)::uuid, gen_random_uuid(),
+			CASE WHEN n % 3 = 0 THEN 'infinity' ELSE now() + n * interval '1 ms' END, now(), 100
+		FROM generate_series(1, 20000) n`)
+	check("stale")
+	l.exec("ANALYZE")
+	check("fresh")
+}
