@@ -64,7 +64,7 @@ var hotPlans = []hotPlan{
 	},
 	{
 		// Only rows that may run behind an open circuit are looked at.
-		name: "ClaimLast", sql: dbsqlc.ClaimLast, args: "'1 min', ARRAY['a'], ARRAY['00000000-0000-0000-0000-000000000000'::uuid], ARRAY[10]",
+		name: "ClaimLast", sql: dbsqlc.ClaimLast, args: "'1 min', ARRAY['a'], ARRAY['00000000-0000-0000-0000-000000000000'::uuid], ARRAY[10], ARRAY[false]",
 		must: []string{
 			`Index Scan using delivery_queue_last on delivery_queue q_1`,
 			`Index Cond: \(\(tenant_id = .*\) AND \(destination_id = .*\) AND \(last_at <= now\(\)\)\)`,

@@ -2,16 +2,10 @@ package db_test
 
 import (
 	"bytes"
-	"context"
-	"fmt"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/streaming-hub/streaming-hub/db"
-	"github.com/streaming-hub/streaming-hub/db/internal/dbsqlc"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/health"
 )
@@ -422,118 +416,4 @@ func TestDoChore_replicas_do_not_wait_for_each_other(t *testing.T) {
 	d.work(10)
 	d.wantHeld(1)
 	d.wantCount("chores in their first round", 1, "SELECT count(*) FROM lane_chores WHERE round = 1")
-}
-
-func TestStaleLasts_and_FixLasts(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	lane := laneOf("acme")
-	now := kept()
-	list := l.queue(lane, 8)
-	slices.SortFunc(list, func(a, b db.NewDelivery) int { return bytes.Compare(a.Delivery.ID.ID[:], b.Delivery.ID.ID[:]) })
-	at := func(i int) string { return text(list[i].Delivery.ID) }
-	failed := now.Add(-time.Hour)
-	l.exec("UPDATE delivery_queue SET run_attempts = 2, first_failed_at = $2, due_at = $3 WHERE id = $1", at(0), failed, now)
-	l.exec("UPDATE delivery_queue SET last_at = now() WHERE id = $1", at(1))
-	l.exec("UPDATE delivery_queue SET due_at = 'infinity' WHERE id = $1", at(2))
-	l.exec("UPDATE delivery_queue SET leased_until = now() + interval '1 min', lease_token = 5 WHERE id = $1", at(3))
-	l.exec("UPDATE delivery_queue SET leased_until = now() - interval '1 min', lease_token = 5 WHERE id = $1", at(4))
-
-	all, err := l.db.StaleLasts(t.Context(), hub.DeliveryID{}, time.Now().Add(time.Hour), 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []int{0, 3, 4, 5, 6, 7}
-	if len(all) != len(want) {
-		t.Fatalf("%d found, want %d", len(all), len(want))
-	}
-	for i, n := range want {
-		if all[i].ID != list[n].Delivery.ID || all[i].Tenant != "acme" || all[i].Subscription != list[n].Delivery.Subscription || all[i].ReceivedAt.IsZero() {
-			t.Errorf("%d: %+v, want delivery %d", i, all[i], n)
-		}
-	}
-	if first := all[0]; first.RunAttempts != 2 || !first.FirstFailedAt.Equal(failed) || !first.DueAt.Equal(now) || !all[1].FirstFailedAt.IsZero() {
-		t.Errorf("the first is %+v", first)
-	}
-	page, err := l.db.StaleLasts(t.Context(), all[1].ID, time.Now().Add(time.Hour), 2)
-	if err != nil || len(page) != 2 || page[0].ID != all[2].ID || page[1].ID != all[3].ID {
-		t.Errorf("the page behind the second is %+v, %v", page, err)
-	}
-	if young, err := l.db.StaleLasts(t.Context(), hub.DeliveryID{}, now.Add(-time.Hour), 100); err != nil || len(young) > 0 {
-		t.Errorf("%d were made before the test began, %v", len(young), err)
-	}
-
-	var ids []hub.DeliveryID
-	var from []time.Time
-	for i := range list {
-		ids = append(ids, list[i].Delivery.ID)
-		from = append(from, now.Add(time.Duration(i+1)*time.Hour))
-	}
-	if err := l.db.FixLasts(t.Context(), ids, from); err != nil {
-		t.Fatal(err)
-	}
-	for i := range list {
-		fixed := 1
-		switch i {
-		case 1, 2, 3: // said already, held, leased
-			fixed = 0
-		}
-		l.wantCount(fmt.Sprintf("fixed of delivery %d", i), fixed, "SELECT count(*) FROM delivery_queue WHERE id = $1 AND last_at = $2", at(i), from[i])
-	}
-}
-
-// A chore that finds a million rows must not sort or scan them.
-func TestLanePlans_do_not_depend_on_statistics(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	l.exec("ALTER TABLE delivery_queue SET (autovacuum_enabled = off)")
-	const id = "'00000000-0000-0000-0000-000000000000'"
-	noFullSort := `->  Sort\b`
-	plans := []hotPlan{
-		{
-			name: "LaneStretch", sql: dbsqlc.LaneStretch, args: "'tenant1', " + id + ", now(), " + id + ", 500",
-			must: []string{
-				`Index Scan using delivery_queue_lane on delivery_queue`, `Presorted Key: due_at`,
-				`Index Cond: \(\(tenant_id = \$1\) AND \(destination_id = \$2\) AND \(due_at >= \$3\) AND \(due_at < 'infinity'`,
-			},
-			mustNot: []string{noFullSort},
-		},
-		{
-			name: "HeldStretch", sql: dbsqlc.HeldStretch, args: id + ", " + id + ", 500",
-			must: []string{
-				`Index( Only)? Scan using delivery_queue_held on delivery_queue`, `Index Cond: \(\(subscription_id = \$1\) AND \(id > \$2\)\)`,
-			},
-			mustNot: []string{noFullSort},
-		},
-		{
-			name: "StaleLasts", sql: dbsqlc.StaleLasts, args: id + ", " + id + ", 500",
-			must:    []string{`Index Scan using delivery_queue_pkey on delivery_queue`, `Index Cond: \(\(id > \$1\) AND \(id < \$2\)\)`},
-			mustNot: []string{noFullSort},
-		},
-		{name: "HoldDeliveries", sql: dbsqlc.HoldDeliveries, args: "ARRAY[" + id + "::uuid]", must: []string{`delivery_queue_pkey`}},
-		{name: "ResumeDeliveries", sql: dbsqlc.ResumeDeliveries, args: id + ", ARRAY[" + id + "::uuid]", must: []string{`delivery_queue_pkey`}},
-		{name: "TakeDeliveries", sql: dbsqlc.TakeDeliveries, args: "ARRAY[" + id + "::uuid]", must: []string{`delivery_queue_pkey`}},
-	}
-	check := func(statistics string) {
-		conn, err := pgx.Connect(t.Context(), l.dsn) // no hot one
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close(context.Background()) })
-		if _, err := conn.Exec(t.Context(), "BEGIN; SET LOCAL plan_cache_mode = force_generic_plan; "+db.ByIndex); err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range plans {
-			t.Run(statistics+"/"+p.name, func(t *testing.T) { p.check(t, conn) })
-		}
-	}
-	l.exec("ANALYZE")
-	check("empty")
-	l.exec(`INSERT INTO delivery_queue (id, tenant_id, destination_id, subscription_id, event_id, due_at, received_at, body_bytes)
-		SELECT gen_random_uuid(), 'tenant' || n % 2, md5((n % 2)::text)::uuid, md5((n % 4)::text)::uuid, gen_random_uuid(),
-			CASE WHEN n % 3 = 0 THEN 'infinity' ELSE now() + n * interval '1 ms' END, now(), 100
-		FROM generate_series(1, 20000) n`)
-	check("stale")
-	l.exec("ANALYZE")
-	check("fresh")
 }

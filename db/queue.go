@@ -56,6 +56,8 @@ func (d *DB) Lanes(ctx context.Context, after Lane, limit int) ([]LaneHead, erro
 type LaneQuota struct {
 	Lane
 	Quota int
+	// TestsOnly, for ClaimLast: nothing but test sends.
+	TestsOnly bool
 }
 
 // Claim is a delivery with the lease on it.
@@ -78,10 +80,15 @@ func (d *DB) ClaimLanes(ctx context.Context, quotas []LaneQuota, lease time.Dura
 	return claimsOf(rows), nil
 }
 
-// ClaimLast is ClaimLanes for deliveries whose next attempt is the last: they
-// run behind an open circuit.
+// ClaimLast is ClaimLanes for deliveries whose next attempt is the last, which
+// run behind an open circuit, and for test sends.
 func (d *DB) ClaimLast(ctx context.Context, quotas []LaneQuota, lease time.Duration) ([]Claim, error) {
-	rows, err := d.queries.ClaimLast(ctx, d.pool, dbsqlc.ClaimLastParams(claimParams(quotas, lease)))
+	p := claimParams(quotas, lease)
+	last := dbsqlc.ClaimLastParams{Lease: p.Lease, TenantIds: p.TenantIds, DestinationIds: p.DestinationIds, Quotas: p.Quotas}
+	for _, q := range quotas {
+		last.TestsOnly = append(last.TestsOnly, q.TestsOnly)
+	}
+	rows, err := d.queries.ClaimLast(ctx, d.pool, last)
 	if err != nil {
 		return nil, fmt.Errorf("claim last attempts of %d lanes: %w", len(quotas), err)
 	}

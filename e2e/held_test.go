@@ -11,9 +11,6 @@ import (
 // answers 422, which fails the attempt and leaves the circuit alone.
 const untried = `{"answers":[{"status":422}]}`
 
-// slowSteps fail at once and then wait for longer than a test lasts, most likely.
-const slowSteps = "STREAMING_HUB_DEFAULT_RETRY_STEPS=0s,10h,10h"
-
 // fine is a receiver that takes everything.
 const fine = `{"answers":[{"status":200}]}`
 
@@ -159,11 +156,15 @@ func TestHeldAndResumed(t *testing.T) {
 // stored waits until a tenant has n events.
 func (d *desk) stored(ctx context.Context, t *testing.T, tenant string, n int) {
 	t.Helper()
-	var page struct{ Events struct{ Nodes []struct{ Seq string } } }
+	var page struct {
+		Events struct{ Nodes []struct{ Seq string } }
+	}
 	eventually(ctx, t, func() bool {
 		d.ask(ctx, t, `query($t: String!) { events(first: 100, filter: {tenantId: $t}) { nodes { seq } } }`, map[string]any{"t": tenant}, &page)
 		return len(page.Events.Nodes) == n
-	}, func() string { return fmt.Sprintf("%d events of %s are stored, want %d", len(page.Events.Nodes), tenant, n) })
+	}, func() string {
+		return fmt.Sprintf("%d events of %s are stored, want %d", len(page.Events.Nodes), tenant, n)
+	})
 }
 
 // rotated is a new signing secret of a destination, without overlap.

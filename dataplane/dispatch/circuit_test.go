@@ -164,6 +164,44 @@ func TestPool_open_circuit(t *testing.T) {
 			}
 		})
 	})
+	t.Run("one_probe_in_the_cluster", func(t *testing.T) {
+		receiver := &broken{took: 5 * time.Second}
+		bubble(t, 1, func(r *rig, _ *Deps) { r.sink.do = receiver.answer }, func(r *rig) {
+			r.replica()
+			r.replica()
+			r.ingest(r.deliveries(0, 200))
+			r.after(2 * time.Minute)
+			if s := r.boards.State(r.lanes[0]); !s.IsOpen() {
+				t.Fatalf("circuit = %s", s.Phase)
+			}
+			r.sink.mu.Lock()
+			r.sink.most[r.lanes[0].Destination] = 0
+			r.sink.mu.Unlock()
+			before := len(r.sink.log())
+			r.after(time.Hour)
+			if most := r.sink.peak(r.lanes[0].Destination); most != 1 {
+				t.Errorf("%d probes at once", most)
+			}
+			// After 10 minutes at the latest, each probe waits for the next.
+			if n := len(r.sink.log()) - before; n < 5 || n > 9 {
+				t.Errorf("%d probes in an hour", n)
+			}
+		})
+	})
+	t.Run("new_deliveries_are_left_to_the_queue", func(t *testing.T) {
+		bubble(t, 1, func(r *rig, _ *Deps) { r.sink.do = refusing }, func(r *rig) {
+			r.store.change(func(c *db.TenantConfig) {
+				c.Subscriptions[0].RetryPolicy = hub.RetryPolicy{Kind: hub.RetrySchedule, StepsMillis: []int64{0}}
+			})
+			r.after(time.Second)
+			r.ingest(r.deliveries(0, 6))
+			r.after(2 * time.Second)
+			list := r.deliveries(0, 1)
+			if r.pool.Reserve(list); list[0].LeaseToken != 0 {
+				t.Error("a delivery behind an open circuit was reserved")
+			}
+		})
+	})
 	t.Run("neighbours_notice_nothing", func(t *testing.T) {
 		bubble(t, 2, func(r *rig, _ *Deps) {
 			r.sink.do = func(ctx context.Context, job sink.Job) hub.Failure {

@@ -124,29 +124,24 @@ func (p *Pool) isOurs(h db.LaneHead) bool {
 	return ok && l.held > 0 && h.DueIn > -oursFor
 }
 
-// last claims last attempts behind open circuits, which are found by an index
-// of their own. Each second it asks for as many lanes as one statement takes.
+// last claims last attempts behind open circuits, and test sends to
+// destinations that are switched off: an index of their own finds them. Each
+// second it asks for as many lanes as one statement takes.
 func (l *lookout) last(ctx context.Context) {
 	p, now := l.pool, l.pool.deps.Now()
 	if now.Sub(l.lastAt) < lastEvery {
 		return
 	}
 	l.lastAt = now
-	lanes := p.deps.Circuits.OpenLanes()
-	if len(lanes) == 0 {
-		return
-	}
-	slices.SortFunc(lanes, db.Lane.Compare)
-	var quotas []db.LaneQuota
 	p.mu.Lock()
 	free := SuspectRoom(p.deps.Workers) - p.suspectHeld
-	for range min(len(lanes), lanesPerStep) {
-		l.lastOnes = (l.lastOnes + 1) % len(lanes)
-		if len(quotas) < free {
-			quotas = append(quotas, db.LaneQuota{Lane: lanes[l.lastOnes], Quota: 1})
-		}
-	}
 	p.mu.Unlock()
+	lanes := blocked(p.deps.Circuits.OpenLanes(), p.deps.Health.OffLanes())
+	var quotas []db.LaneQuota
+	for range min(len(lanes), lanesPerStep, free) {
+		l.lastOnes = (l.lastOnes + 1) % len(lanes)
+		quotas = append(quotas, lanes[l.lastOnes])
+	}
 	if len(quotas) == 0 {
 		return
 	}
@@ -159,6 +154,26 @@ func (l *lookout) last(ctx context.Context) {
 		return
 	}
 	p.claimed(ctx, claims, leaseEnds)
+}
+
+// blocked are the lanes that are not claimed otherwise, each with what may go
+// all the same.
+func blocked(open, off []db.Lane) []db.LaneQuota {
+	switchedOff := make(map[db.Lane]bool, len(off))
+	for _, l := range off {
+		switchedOff[l] = true
+	}
+	for _, l := range open {
+		if !switchedOff[l] {
+			off = append(off, l)
+		}
+	}
+	slices.SortFunc(off, db.Lane.Compare)
+	quotas := make([]db.LaneQuota, len(off))
+	for i, l := range off {
+		quotas[i] = db.LaneQuota{Lane: l, Quota: 1, TestsOnly: switchedOff[l]}
+	}
+	return quotas
 }
 
 // claimWhileRoom claims until the room is half full again or no lane has more.

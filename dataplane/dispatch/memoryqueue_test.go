@@ -100,8 +100,13 @@ func (q *memoryQueue) ClaimLanes(_ context.Context, quotas []db.LaneQuota, lease
 }
 
 func (q *memoryQueue) ClaimLast(_ context.Context, quotas []db.LaneQuota, lease time.Duration) ([]db.Claim, error) {
+	testsOnly := map[db.Lane]bool{}
+	for _, quota := range quotas {
+		testsOnly[quota.Lane] = quota.TestsOnly
+	}
 	return q.claim(quotas, lease, func(r *queueRow) bool {
-		return !r.delivery.LastAt.IsZero() && !r.delivery.LastAt.After(time.Now())
+		return !r.delivery.LastAt.IsZero() && !r.delivery.LastAt.After(time.Now()) &&
+			(r.delivery.Test || !testsOnly[db.Lane{Tenant: r.delivery.Tenant, Destination: r.delivery.Destination}])
 	})
 }
 

@@ -87,6 +87,8 @@ type Health interface {
 	// runs once TakeTry has said so.
 	Admit(lane db.Lane) (allow, try bool)
 	TakeTry(ctx context.Context, lane db.Lane, policy hub.FailurePolicy) (bool, error)
+	// OffLanes are the lanes of destinations that are switched off.
+	OffLanes() []db.Lane
 	Record(o Observed)
 }
 

@@ -153,6 +153,7 @@ func bubble(t *testing.T, destinations int, change func(r *rig, d *Deps), test f
 			r.lanes = append(r.lanes, lane)
 			r.subs[lane] = sub
 		}
+		r.health.all = r.lanes
 		tenants := snapshot.New(snapshot.Deps{Store: r.store, Keyring: keyring, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		board := circuit.New(circuit.Deps{
 			Store: r.boards, Now: time.Now, Random: rand.Reader, Log: slog.New(slog.DiscardHandler),
@@ -224,6 +225,7 @@ func (r *rig) replica() *Pool {
 // openHealth is a failure policy that nothing trips, and remembers what it saw.
 type openHealth struct {
 	mu   sync.Mutex
+	all  []db.Lane
 	seen []Observed
 	shut bool // no attempt of any destination
 	try  bool // one, when asked for
@@ -241,6 +243,15 @@ func (h *openHealth) TakeTry(context.Context, db.Lane, hub.FailurePolicy) (bool,
 	taken := h.try
 	h.try = false
 	return taken, nil
+}
+
+func (h *openHealth) OffLanes() []db.Lane {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.shut {
+		return slices.Clone(h.all)
+	}
+	return nil
 }
 
 func (h *openHealth) Record(o Observed) {

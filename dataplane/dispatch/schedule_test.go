@@ -88,6 +88,7 @@ func TestPool_age_limit(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		age    time.Duration // at the first attempt
+		policy hub.RetryPolicy
 		lastAt time.Duration // fixed for a delivery that waited without a try; 0 for not
 		want   hub.State
 		reason hub.DeadReason
@@ -95,10 +96,13 @@ func TestPool_age_limit(t *testing.T) {
 		{name: "just_below_it_goes_on", age: 24*time.Hour - time.Millisecond, want: hub.Waiting},
 		{name: "at_it_is_the_last", age: 24 * time.Hour, want: hub.Dead, reason: hub.DeadExpired},
 		{name: "past_it_is_the_last", age: 30 * time.Hour, want: hub.Dead, reason: hub.DeadExpired},
-		{name: "fixed_by_the_walk_over_old_ones", age: 24 * time.Hour, lastAt: 24 * time.Hour, want: hub.Dead, reason: hub.DeadExpired},
+		{name: "fixed_by_the_walk_over_old_ones", age: 49 * time.Hour, lastAt: 48 * time.Hour, policy: retry.Workfront(false), want: hub.Dead, reason: hub.DeadExpired},
+		{name: "of_which_the_moment_has_not_come", age: 49 * time.Hour, lastAt: 50 * time.Hour, policy: retry.Workfront(false), want: hub.Waiting},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			bubble(t, 1, func(r *rig, _ *Deps) { r.sink.do = refusing }, func(r *rig) {
+				r.store.change(func(c *db.TenantConfig) { c.Subscriptions[0].RetryPolicy = row.policy })
+				r.after(time.Second)
 				list := r.deliveries(0, 1)
 				list[0].Delivery.ReceivedAt = time.Now().Add(-row.age)
 				if row.lastAt > 0 {
@@ -110,7 +114,7 @@ func TestPool_age_limit(t *testing.T) {
 				if len(history) != 1 || history[0].Decision.State != row.want || history[0].Decision.DeadReason != row.reason {
 					t.Fatalf("history = %+v", history)
 				}
-				if row.want == hub.Waiting {
+				if row.want == hub.Waiting && row.lastAt == 0 {
 					if want := list[0].Delivery.ReceivedAt.Add(24 * time.Hour); !history[0].Decision.LastAt.Equal(want) {
 						t.Errorf("the next attempt is the last from %s on, want %s", history[0].Decision.LastAt, want)
 					}
@@ -157,6 +161,7 @@ func TestPool_age_limit(t *testing.T) {
 func TestPool_test_sends_touch_nothing(t *testing.T) {
 	bubble(t, 1, func(r *rig, _ *Deps) { r.sink.do = refusing }, func(r *rig) {
 		r.store.change(func(c *db.TenantConfig) { c.Subscriptions[0].Enabled = false })
+		r.health.set(true, false) // the destination is switched off as well
 		r.after(time.Second)
 		list := r.deliveries(0, 10)
 		for i := range list {
@@ -168,8 +173,8 @@ func TestPool_test_sends_touch_nothing(t *testing.T) {
 			t.Errorf("%d of 10 test sends went to a disabled subscription", n)
 		}
 		for _, o := range r.queue.history() {
-			if o.Decision.State != hub.Dead {
-				t.Errorf("a test send is tried again: %+v", o.Decision)
+			if o.Decision.State != hub.Dead || o.Decision.DeadReason != hub.DeadExhausted {
+				t.Errorf("end of a test send = %+v", o.Decision)
 			}
 		}
 		if s := r.boards.State(r.lanes[0]); s.Failures != 0 || len(r.health.observed()) != 0 {

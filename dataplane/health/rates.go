@@ -174,3 +174,16 @@ func (b *Board) TakeTry(ctx context.Context, lane db.Lane, policy hub.FailurePol
 	r.settings, r.stored = settings, after[0]
 	return taken, nil
 }
+
+// OffLanes are the lanes of destinations that are switched off, in no order.
+func (b *Board) OffLanes() []db.Lane {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var lanes []db.Lane
+	for lane, r := range b.rates {
+		if off(r.stored) {
+			lanes = append(lanes, lane)
+		}
+	}
+	return lanes
+}

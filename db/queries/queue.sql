@@ -61,19 +61,21 @@ RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.
   q.lease_token, q.received_at, q.first_failed_at, q.run, q.attempts,
   q.run_attempts, q.reclaims, q.test, q.body_bytes;
 
--- ClaimLast is ClaimLanes for lanes behind an open circuit: only deliveries
--- whose next attempt is the last. Served by the index of those, then the key.
+-- ClaimLast is ClaimLanes for lanes that are not claimed otherwise: behind an
+-- open circuit only deliveries whose next attempt is the last, of a destination
+-- that is switched off only test sends. Served by the index of those, then the key.
 -- name: ClaimLast :many
 WITH due AS (
   SELECT ready.id
   FROM ROWS FROM (
-    unnest(@tenant_ids::text[]), unnest(@destination_ids::uuid[]), unnest(@quotas::bigint[])
-  ) AS lane(tenant_id, destination_id, quota)
+    unnest(@tenant_ids::text[]), unnest(@destination_ids::uuid[]), unnest(@quotas::bigint[]),
+    unnest(@tests_only::boolean[])
+  ) AS lane(tenant_id, destination_id, quota, tests_only)
   CROSS JOIN LATERAL (
     SELECT q.id
     FROM delivery_queue q
     WHERE q.tenant_id = lane.tenant_id AND q.destination_id = lane.destination_id
-      AND q.last_at <= now() AND q.due_at <= now()
+      AND q.last_at <= now() AND q.due_at <= now() AND (q.test OR NOT lane.tests_only)
       AND (q.leased_until IS NULL OR q.leased_until < now())
     ORDER BY q.last_at
     LIMIT lane.quota

@@ -142,13 +142,14 @@ const ClaimLast = `-- name: ClaimLast :many
 WITH due AS (
   SELECT ready.id
   FROM ROWS FROM (
-    unnest($2::text[]), unnest($3::uuid[]), unnest($4::bigint[])
-  ) AS lane(tenant_id, destination_id, quota)
+    unnest($2::text[]), unnest($3::uuid[]), unnest($4::bigint[]),
+    unnest($5::boolean[])
+  ) AS lane(tenant_id, destination_id, quota, tests_only)
   CROSS JOIN LATERAL (
     SELECT q.id
     FROM delivery_queue q
     WHERE q.tenant_id = lane.tenant_id AND q.destination_id = lane.destination_id
-      AND q.last_at <= now() AND q.due_at <= now()
+      AND q.last_at <= now() AND q.due_at <= now() AND (q.test OR NOT lane.tests_only)
       AND (q.leased_until IS NULL OR q.leased_until < now())
     ORDER BY q.last_at
     LIMIT lane.quota
@@ -173,6 +174,7 @@ type ClaimLastParams struct {
 	TenantIds      []string
 	DestinationIds []hub.ID
 	Quotas         []int64
+	TestsOnly      []bool
 }
 
 type ClaimLastRow struct {
@@ -194,14 +196,16 @@ type ClaimLastRow struct {
 	BodyBytes      int32
 }
 
-// ClaimLast is ClaimLanes for lanes behind an open circuit: only deliveries
-// whose next attempt is the last. Served by the index of those, then the key.
+// ClaimLast is ClaimLanes for lanes that are not claimed otherwise: behind an
+// open circuit only deliveries whose next attempt is the last, of a destination
+// that is switched off only test sends. Served by the index of those, then the key.
 func (q *Queries) ClaimLast(ctx context.Context, db DBTX, arg ClaimLastParams) ([]ClaimLastRow, error) {
 	rows, err := db.Query(ctx, ClaimLast,
 		arg.Lease,
 		arg.TenantIds,
 		arg.DestinationIds,
 		arg.Quotas,
+		arg.TestsOnly,
 	)
 	if err != nil {
 		return nil, err
