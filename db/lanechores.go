@@ -178,7 +178,7 @@ func addDead(p *dbsqlc.InsertDeadResultsParams, end *Dead) {
 	p.DeadReasons = append(p.DeadReasons, string(end.Reason))
 	p.LastErrors = append(p.LastErrors, end.Text)
 	p.Fingerprints = append(p.Fingerprints, end.Fingerprint)
-	p.Tests = append(p.Tests, false)
+	p.Tests = append(p.Tests, end.Delivery.Test)
 }
 
 func (d *DB) eventNames(ctx context.Context, tx pgx.Tx, taken []dbsqlc.TakeDeliveriesRow) (map[hub.ID]dbsqlc.EventNamesRow, error) {

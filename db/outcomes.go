@@ -157,14 +157,10 @@ func (d *DB) writeHistory(ctx context.Context, conn *pgx.Conn, feedID hub.ID, ou
 			addAttempt(&a, o, detail)
 		}
 		if o.Decision.State == hub.Dead {
-			dead.Ids = append(dead.Ids, o.Attempt.ID.ID)
-			dead.TenantIds = append(dead.TenantIds, string(o.Delivery.Tenant))
-			dead.DeliveryIds = append(dead.DeliveryIds, o.Delivery.ID.ID)
-			dead.Runs = append(dead.Runs, o.Delivery.Run)
-			dead.DeadReasons = append(dead.DeadReasons, string(o.Decision.DeadReason))
-			dead.LastErrors = append(dead.LastErrors, o.Attempt.Failure.Detail)
-			dead.Fingerprints = append(dead.Fingerprints, o.Decision.Fingerprint)
-			dead.Tests = append(dead.Tests, o.Delivery.Test)
+			addDead(&dead, &Dead{
+				Delivery: o.Delivery, ID: o.Attempt.ID.ID, Reason: o.Decision.DeadReason,
+				Text: o.Attempt.Failure.Detail, Fingerprint: o.Decision.Fingerprint,
+			})
 		}
 	}
 	var batch pgx.Batch
