@@ -1,7 +1,6 @@
 package db_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -240,31 +239,32 @@ func TestShareLimits(t *testing.T) {
 	})
 }
 
+// Four processes at a time ask for the same destinations, each in an order of
+// its own: the first to come make the rows.
 func TestShareLimits_in_any_order_never_deadlock(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	const fresh = 20 // every so many rounds the destinations are new ones
-	var sets [5][2]db.Lane
-	for i := range sets {
-		sets[i] = [2]db.Lane{laneOf("acme"), laneOf("acme")}
-	}
-	var holders sync.WaitGroup
-	for n := range 4 {
-		holders.Go(func() {
-			holder := newID()
-			for round := range fresh * len(sets) {
-				var requests []db.LimitRequest
-				for i := range 2 {
-					requests = append(requests, db.LimitRequest{
-						Lane: sets[round/fresh][(n+i)%2], RateLimit: 10_000, Starts: 1, MaxInFlight: 10, Wanted: 3,
-					})
+	for set := range uint64(25) {
+		var requests []db.LimitRequest
+		for range 10 {
+			requests = append(requests, db.LimitRequest{Lane: laneOf("acme"), RateLimit: 10_000, Starts: 1, MaxInFlight: 10, Wanted: 3})
+		}
+		ready := make(chan struct{})
+		var holders sync.WaitGroup
+		for seed := range uint64(4) {
+			holders.Go(func() {
+				holder, random, mine := newID(), rand.New(rand.NewPCG(seed, set)), slices.Clone(requests)
+				<-ready
+				for range 4 {
+					random.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
+					if _, err := l.db.ShareLimits(t.Context(), holder, time.Minute, mine); err != nil {
+						t.Error(err)
+						return
+					}
 				}
-				if _, err := l.db.ShareLimits(t.Context(), holder, time.Minute, requests); err != nil {
-					t.Error(fmt.Errorf("holder %d: %w", n, err))
-					return
-				}
-			}
-		})
+			})
+		}
+		close(ready)
+		holders.Wait()
 	}
-	holders.Wait()
 }

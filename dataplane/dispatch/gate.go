@@ -135,11 +135,13 @@ func (p *Pool) askLimits(ctx context.Context, lanes []db.Lane, destinations map[
 		c, d := p.conductOf(key), destinations[key]
 		if d == nil || !d.Limited() {
 			c.pace = nil
+			delete(p.limited, key)
 			continue
 		}
 		if c.pace == nil {
 			c.pace = &pace{}
 		}
+		p.limited[key] = c
 		c.pace.Set(d)
 		if r, ask := p.limitRequest(key, c, now, c.manner.Allowance(p.deps.Workers, p.deps.Circuits.Ramp(key))); ask {
 			requests = append(requests, r)
@@ -154,10 +156,7 @@ func (p *Pool) renewLimits(ctx context.Context) {
 	now := p.deps.Now()
 	var requests []db.LimitRequest
 	p.mu.Lock()
-	for key, c := range p.conducts {
-		if c.pace == nil {
-			continue
-		}
+	for key, c := range p.limited {
 		if r, ask := p.limitRequest(key, c, now, 0); ask {
 			requests = append(requests, r)
 		}

@@ -263,6 +263,7 @@ func (p *Pool) noteSlow() {
 		for key, c := range p.conducts {
 			if _, inUse := p.lanes[key]; !inUse && !c.timer && now.Sub(c.usedAt) > conductKept {
 				delete(p.conducts, key)
+				delete(p.limited, key)
 			}
 		}
 	}

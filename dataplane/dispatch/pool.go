@@ -154,9 +154,10 @@ type Pool struct {
 	ready    *sync.Cond
 	lanes    map[db.Lane]*lane
 	conducts map[db.Lane]*conduct
-	trusted  *rotation // lanes with waiting jobs and a worker to spare
-	suspects *rotation // the same, of destinations that may hang
-	turn     bool      // whose turn it is between the two
+	limited  map[db.Lane]*conduct // those with a pace
+	trusted  *rotation            // lanes with waiting jobs and a worker to spare
+	suspects *rotation            // the same, of destinations that may hang
+	turn     bool                 // whose turn it is between the two
 	started  *list.List
 	alone    []*job
 	backlog  *rotation // lanes with due deliveries in the database
@@ -197,7 +198,7 @@ func NewPool(d Deps) *Pool {
 	}
 	p := &Pool{
 		deps: d, holder: hub.NewID(d.Now(), d.Random), wake: make(chan struct{}, 1), due: make(chan struct{}, 1),
-		lanes: map[db.Lane]*lane{}, conducts: map[db.Lane]*conduct{}, added: map[db.Lane]uint64{},
+		lanes: map[db.Lane]*lane{}, conducts: map[db.Lane]*conduct{}, limited: map[db.Lane]*conduct{}, added: map[db.Lane]uint64{},
 		trusted: newRotation(), suspects: newRotation(), backlog: newRotation(), patient: newRotation(), started: list.New(),
 		room: Room(d.Workers, 0), pruned: d.Now(),
 	}

@@ -1,9 +1,12 @@
 package dispatch
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/streaming-hub/streaming-hub/dataplane/sink"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/retry"
@@ -203,4 +206,64 @@ func TestPool_failure_rate_policy(t *testing.T) {
 		r.after(time.Minute)
 		r.wantSettled(20)
 	})
+}
+
+func TestPool_shortened_policy_makes_the_next_attempt_the_last(t *testing.T) {
+	bubble(t, 1, func(r *rig, _ *Deps) { r.sink.do = refusing }, func(r *rig) {
+		steps := func(n int) {
+			r.store.change(func(c *db.TenantConfig) {
+				c.Subscriptions[0].RetryPolicy = hub.RetryPolicy{Kind: hub.RetrySchedule, StepsMillis: make([]int64, n)}
+				for i := 1; i < n; i++ {
+					c.Subscriptions[0].RetryPolicy.StepsMillis[i] = 600_000
+				}
+			})
+			r.after(2 * time.Second)
+		}
+		steps(5)
+		r.ingest(r.deliveries(0, 1))
+		r.after(25 * time.Minute) // three attempts
+		if n := len(r.sink.log()); n != 3 {
+			t.Fatalf("%d attempts", n)
+		}
+		steps(2)
+		r.after(time.Hour)
+		steps(10)
+		r.after(10 * time.Hour)
+		history := r.queue.history()
+		if len(history) != 4 || history[3].Decision.DeadReason != hub.DeadExhausted {
+			t.Errorf("%d attempts, the last one %+v", len(history), history[len(history)-1].Decision)
+		}
+	})
+}
+
+func TestPool_a_retry_is_overtaken(t *testing.T) {
+	failed := false
+	bubble(t, 1, func(r *rig, d *Deps) {
+		d.Workers = 1
+		r.sink.do = func(ctx context.Context, job sink.Job) hub.Failure {
+			if !failed {
+				failed = true
+				return refusing(ctx, job)
+			}
+			return hub.Failure{}
+		}
+	}, func(r *rig) {
+		first, second := r.deliveries(0, 1), r.deliveries(0, 1)
+		r.ingest(first)
+		r.after(100 * time.Millisecond)
+		r.ingest(second)
+		r.after(10 * time.Minute)
+		r.wantOrder(first[0].Delivery.ID, second[0].Delivery.ID, first[0].Delivery.ID)
+	})
+}
+
+func (r *rig) wantOrder(ids ...hub.DeliveryID) {
+	r.Helper()
+	var got []hub.DeliveryID
+	for _, s := range r.sink.log() {
+		got = append(got, s.id)
+	}
+	if !slices.Equal(got, ids) {
+		r.Errorf("sent %v, want %v", got, ids)
+	}
 }

@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/db"
@@ -212,7 +213,7 @@ func (b *Board) disabling(tenant hub.TenantID, id hub.SubscriptionID, now time.T
 		Audit: func(before, after *hub.EventSubscription) db.AuditEntry {
 			return db.AuditEntry{
 				ID: b.id(now), Tenant: tenant, ActorName: "streaming-hub", Action: "auto_disable_event_subscription",
-				Object: after.ID.String(),
+				Object: "sub_" + strings.ReplaceAll(after.ID.String(), "-", ""), // as the API writes it
 				Before: map[string]any{"enabled": before.Enabled},
 				After:  map[string]any{"enabled": after.Enabled, "reason": after.DisabledReason},
 			}
