@@ -96,6 +96,23 @@ func TestDisableSubscription_happens_once_whoever_asks(t *testing.T) {
 	}
 }
 
+func TestDisableSubscription_is_all_or_nothing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	_, d := l.owed("acme")
+	version := l.configVersion()
+	l.failCommits("event_subscriptions")
+	if done, err := l.db.DisableSubscription(t.Context(), disabling(&d, kept())); err == nil {
+		t.Errorf("a commit that failed is no error (done %v)", done)
+	}
+	for _, table := range []string{"lane_chores", "audit_log", "outcome_feed"} {
+		l.wantCount("rows of "+table, 0, "SELECT count(*) FROM "+table)
+	}
+	if got := l.configVersion(); got != version {
+		t.Errorf("the tenant's configuration went from version %d to %d", version, got)
+	}
+}
+
 func TestDisableSubscription_judges_by_what_is_stored_now(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

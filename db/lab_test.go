@@ -112,5 +112,14 @@ func (l *lab) wantCount(what string, want int, sql string, args ...any) {
 	}
 }
 
+// failCommits makes every transaction that writes to a table fail at its
+// commit: what is in the transaction is lost, whatever its place in it.
+func (l *lab) failCommits(table string) {
+	l.Helper()
+	l.exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no commit today'; END $$;
+		CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE ON ` + table + ` DEFERRABLE INITIALLY DEFERRED
+			FOR EACH ROW EXECUTE FUNCTION refuse()`)
+}
+
 // text is an id as the bare pool takes it.
 func text(id fmt.Stringer) string { return id.String() }

@@ -184,21 +184,20 @@ func TestChangeRates(t *testing.T) {
 	t.Run("notices_stand_and_fall_with_the_change", func(t *testing.T) {
 		l, lane := one(t)
 		told := []hub.Notice{{Kind: hub.NoticeFrozen, At: now, Tenant: "acme", Destination: lane.Destination}}
-		_, err := l.db.ChangeRates(t.Context(), []db.Lane{lane}, newID(), func(_ int, r health.Rate) (health.Rate, []hub.Notice) {
-			r.Judged = "THAWED"
-			return r, told
-		})
-		if err == nil {
-			t.Error("an unknown state was stored")
-		}
-		l.wantCount("rows of the feed", 0, "SELECT count(*) FROM outcome_feed")
-		l.changeRates(func(_ int, r health.Rate) (health.Rate, []hub.Notice) {
+		freezes := func(_ int, r health.Rate) (health.Rate, []hub.Notice) {
+			r.Attempts++
 			r.Judged = health.Frozen
 			return r, told
-		}, lane)
+		}
+		l.changeRates(freezes, lane)
 		if items := l.feed(); len(items) != 1 || items[0].Notice == nil || items[0].Notice.Kind != hub.NoticeFrozen {
 			t.Errorf("feed = %+v", items)
 		}
+		l.failCommits("failure_rates")
+		if _, err := l.db.ChangeRates(t.Context(), []db.Lane{lane}, newID(), freezes); err == nil {
+			t.Error("a commit that failed is no error")
+		}
+		l.wantCount("rows of the feed", 1, "SELECT count(*) FROM outcome_feed")
 	})
 }
 

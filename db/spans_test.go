@@ -161,7 +161,7 @@ func TestChangeSpans(t *testing.T) {
 			t.Errorf("notices by count of failures: %v, want one of each in every round", told)
 		}
 	})
-	t.Run("notices_fall_with_the_change", func(t *testing.T) {
+	t.Run("impossible_one_undoes_all", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
 		list := []db.FailureSpan{newSpan("acme"), newSpan("acme")}
@@ -174,6 +174,20 @@ func TestChangeSpans(t *testing.T) {
 		}
 		l.wantCount("rows of the feed", 0, "SELECT count(*) FROM outcome_feed")
 		l.wantCount("spans", 0, "SELECT count(*) FROM failure_spans")
+	})
+	t.Run("notices_stand_and_fall_with_the_change", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		opens := func(_ int, s db.FailureSpan) (db.FailureSpan, []hub.Notice) {
+			s.Span = s.Span.After(health.Failed, now)
+			return s, []hub.Notice{{Kind: hub.NoticeSpanOpened, At: now}}
+		}
+		l.changeSpans(opens, newSpan("acme"))
+		l.failCommits("failure_spans")
+		if _, err := l.db.ChangeSpans(t.Context(), []db.FailureSpan{newSpan("acme")}, newID(), opens); err == nil {
+			t.Error("a commit that failed is no error")
+		}
+		l.wantCount("rows of the feed", 1, "SELECT count(*) FROM outcome_feed")
 	})
 }
 

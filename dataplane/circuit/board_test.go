@@ -209,8 +209,11 @@ func TestBoard_probe(t *testing.T) {
 		})
 	})
 	t.Run("is_not_offered_while_what_may_close_the_circuit_is_written", func(t *testing.T) {
-		gate := &gated{Memory: &circuittest.Memory{}, enter: make(chan struct{}), leave: make(chan struct{})}
-		bubble(t, func(c *cluster) { c.memory, c.store = gate.Memory, gate }, func(c *cluster) {
+		var gate *gated
+		bubble(t, func(c *cluster) {
+			gate = &gated{Memory: c.memory, enter: make(chan struct{}), leave: make(chan struct{})}
+			c.store = gate
+		}, func(c *cluster) {
 			one := c.boards[0]
 			c.see(one, failed, 5)
 			c.pass(30 * time.Second)
@@ -226,8 +229,11 @@ func TestBoard_probe(t *testing.T) {
 		})
 	})
 	t.Run("taken_while_sums_are_written_counts_them_once", func(t *testing.T) {
-		gate := &gated{Memory: &circuittest.Memory{}, enter: make(chan struct{}), leave: make(chan struct{})}
-		bubble(t, func(c *cluster) { c.memory, c.store = gate.Memory, gate }, func(c *cluster) {
+		var gate *gated
+		bubble(t, func(c *cluster) {
+			gate = &gated{Memory: c.memory, enter: make(chan struct{}), leave: make(chan struct{})}
+			c.store = gate
+		}, func(c *cluster) {
 			one := c.boards[0]
 			c.see(one, failed, 5)
 			c.pass(30 * time.Second)

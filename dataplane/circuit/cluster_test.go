@@ -34,7 +34,8 @@ type cluster struct {
 // board is one that shares.
 type board struct {
 	*circuit.Board
-	stop func() // waits until it has written what was left
+	stop  func() // waits until it has written what was left
+	began time.Time
 
 	mu    sync.Mutex
 	moved []db.Lane
@@ -65,7 +66,7 @@ func bubble(t *testing.T, change func(c *cluster), test func(c *cluster)) {
 
 // start makes a board that knows nothing yet.
 func (c *cluster) start() *board {
-	b := &board{}
+	b := &board{began: time.Now()}
 	b.Board = circuit.New(circuit.Deps{
 		Store: c.store, Now: time.Now, Random: rand.Reader, Log: slog.New(slog.NewTextHandler(c.log, nil)),
 		Moved: func(l db.Lane) {
@@ -85,6 +86,11 @@ func (c *cluster) start() *board {
 		}
 	})
 	return b
+}
+
+// writes is when a board writes next what does not move a circuit.
+func (b *board) writes() time.Time {
+	return b.began.Add(time.Since(b.began).Truncate(time.Second) + time.Second)
 }
 
 // pass lets time go by, and all that is due then happen.

@@ -91,11 +91,11 @@ func (b *Board) adopt(lane db.Lane, s breaker.State, now time.Time) (moved bool)
 	if !ok {
 		e = &entry{usedAt: now}
 		b.entries[lane] = e
-	} else if s.Version < e.stored.Version {
-		return false
 	}
 	before := e.view
-	e.stored = s
+	if s.Version >= e.stored.Version {
+		e.stored = s
+	}
 	e.look(now)
 	return breaker.Moved(before, e.view)
 }
@@ -103,20 +103,19 @@ func (b *Board) adopt(lane db.Lane, s breaker.State, now time.Time) (moved bool)
 // read takes over what replicas wrote since the last time.
 func (b *Board) read(ctx context.Context) error {
 	b.mu.Lock()
-	since := b.since
+	from, most := b.since.Add(-overlap), maxRead
 	b.mu.Unlock()
 	for {
-		rows, err := b.deps.Store.BreakersChangedSince(ctx, since.Add(-overlap), maxRead)
+		rows, err := b.deps.Store.BreakersChangedSince(ctx, from, most)
 		if err != nil {
 			return err
 		}
 		var moved []db.Lane
 		now := b.now()
 		b.mu.Lock()
-		grew := false
 		for _, r := range rows {
-			if r.ChangedAt.After(since) {
-				since, grew = r.ChangedAt, true
+			if r.ChangedAt.After(b.since) {
+				b.since = r.ChangedAt
 			}
 			if _, known := b.entries[r.Lane]; !known && r.State.Settled(now) {
 				continue
@@ -125,11 +124,16 @@ func (b *Board) read(ctx context.Context) error {
 				moved = append(moved, r.Lane)
 			}
 		}
-		b.since = since
 		b.mu.Unlock()
 		b.tell(moved)
-		if len(rows) < maxRead || !grew {
+		if len(rows) < most {
 			return nil
+		}
+		// Others may have changed in the same microsecond.
+		if next := rows[len(rows)-1].ChangedAt.Add(-time.Microsecond); next.After(from) {
+			from = next
+		} else {
+			most *= 2
 		}
 	}
 }
