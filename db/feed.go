@@ -196,3 +196,15 @@ func parseFeedLine(line []byte) (FeedItem, error) {
 		StartedMicros: l.StartedMicros, NextMicros: l.NextMicros, TotalMicros: l.TotalMicros, Test: l.Test,
 	}, nil
 }
+
+// FeedLines are items as a feed row keeps them; ParseFeedItems reads them.
+func FeedLines(items []FeedItem) []byte {
+	var lines []byte
+	for i := range items {
+		if i > 0 {
+			lines = append(lines, '\n')
+		}
+		lines = items[i].appendTo(lines)
+	}
+	return lines
+}

@@ -68,11 +68,11 @@ func TestCanarySecrets(t *testing.T) {
 	}
 	places = append(places, feed)
 	for _, u := range []string{"/metrics", "/readyz", "/", "/console.css", "/console.js", "/graphiql", "/admin/dlq?body=1"} {
-		places = append(places, d.fetch(ctx, t, strings.TrimSuffix(d.st.ConsoleURL, "/")+u))
+		places = append(places, d.fetch(ctx, t, "controlplane", strings.TrimSuffix(d.st.ConsoleURL, "/")+u))
 	}
 	plane := strings.TrimSuffix(d.st.PullURL, "/v1/events")
 	for _, u := range []string{"/metrics", "/readyz", "/v1/events?raw=1&tenant=canary"} {
-		places = append(places, d.fetch(ctx, t, plane+u))
+		places = append(places, d.fetch(ctx, t, "dataplane", plane+u))
 	}
 	t.Run("the_database", func(t *testing.T) { dump(ctx, t, dir, d.st.PostgresDSN).check(t) })
 	hub.stop(t)
@@ -430,7 +430,7 @@ func certificate(t *testing.T, template *x509.Certificate, public, private any) 
 }
 
 // fetch is a page of a plane, asked for with the platform's token.
-func (d *desk) fetch(ctx context.Context, t *testing.T, address string) *searched {
+func (d *desk) fetch(ctx context.Context, t *testing.T, plane, address string) *searched {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -441,11 +441,11 @@ func (d *desk) fetch(ctx context.Context, t *testing.T, address string) *searche
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &searched{name: "GET " + u.Port() + u.Path}
+	s := &searched{name: plane + " GET " + u.Path}
 	text := send(t, req)
 	s.add(text)
 	s.control = []string{map[string]string{
-		"/": "<html", "/graphiql": "<html", "/console.css": "font-family", "/console.js": "graphql", "/metrics": "streaming_hub_", "/readyz": "ready",
+		"/": "<html", "/graphiql": "<html", "/console.css": "color", "/console.js": "graphql", "/metrics": "streaming_hub_", "/readyz": "ready",
 		"/admin/dlq": "observations", "/v1/events": `{"id":"fails"}`,
 	}[u.Path]}
 	return s
@@ -494,23 +494,20 @@ func logFiles(t *testing.T, dir string) (list []*searched) {
 	t.Helper()
 	control := map[string]string{"dataplane.log": `"level":"INFO"`, "controlplane.log": `"level":"INFO"`, "postgres.log": "ready to accept connections"}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".log" {
+		if err != nil || control[entry.Name()] == "" {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		s := &searched{name: filepath.Base(path)}
+		s := &searched{name: entry.Name(), control: []string{control[entry.Name()]}}
 		s.add(string(text))
-		if c := control[s.name]; c != "" {
-			s.control = []string{c}
-		}
 		list = append(list, s)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(list) < len(control) {
-		t.Errorf("%d log files are there, want %d at least", len(list), len(control))
+	if len(list) != len(control) {
+		t.Errorf("%d log files are there, want %d", len(list), len(control))
 	}
 	return list
 }

@@ -74,8 +74,10 @@ func (m *memoryInbox) Ingest(ctx context.Context, b db.IngestBatch, plan func(co
 	m.quarantine = append(m.quarantine, w.Quarantine...)
 	m.deliveries = append(m.deliveries, w.Deliveries...)
 	m.asked = append(m.asked, len(b.Keys))
-	at := db.Progress{Topic: w.Progress.Topic, Partition: w.Progress.Partition}
-	m.progress[at] = max(m.progress[at], w.Progress.Next)
+	if w.Progress != nil {
+		at := db.Progress{Topic: w.Progress.Topic, Partition: w.Progress.Partition}
+		m.progress[at] = max(m.progress[at], w.Progress.Next)
+	}
 	m.note()
 	return nil
 }

@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"time"
@@ -74,34 +75,35 @@ func (l *Lanes) Run(ctx context.Context) error {
 	chores, lasts := time.NewTicker(choresEvery), time.NewTicker(lastsEvery)
 	defer chores.Stop()
 	defer lasts.Stop()
-	failing := false
-	note := func(err error) {
-		if err != nil && !failing && ctx.Err() == nil {
+	var choresFail, minuteFails bool
+	note := func(failing *bool, err error) {
+		if err != nil && !*failing && ctx.Err() == nil {
 			l.Log.Warn("cannot bring lanes in line; trying again", "error", err)
 		}
-		failing = err != nil
+		*failing = err != nil
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-chores.C:
-			note(l.doChores(ctx))
+			note(&choresFail, l.doChores(ctx))
 		case <-lasts.C:
-			note(l.everyMinute(ctx))
+			note(&minuteFails, l.everyMinute(ctx))
 		}
 	}
 }
 
+// everyMinute does what is not urgent; what fails keeps nothing else from being
+// done.
 func (l *Lanes) everyMinute(ctx context.Context) error {
+	var errs []error
 	for _, do := range []func(context.Context) error{
 		l.fixLasts, l.holdFrozen, l.expire, l.Store.ForgetSlots, l.forgetKeys,
 	} {
-		if err := do(ctx); err != nil {
-			return err
-		}
+		errs = append(errs, do(ctx))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // forgetKeys drops the answers that are remembered for nobody any more.

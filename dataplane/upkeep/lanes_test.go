@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/health"
 	"github.com/streaming-hub/streaming-hub/hub/retry"
 )
 
@@ -38,7 +40,51 @@ type memoryLanes struct {
 	read      []time.Duration // when the first page of a walk was read
 	after     []hub.DeliveryID
 	forgets   int
+	frozen    []db.StoredRate
+	lane      int // deliveries in the lanes of frozen destinations
+	held      int // of the subscription that EndHeld was asked about last
+	heldOf    hub.SubscriptionID
+	heldSince time.Time
+	expired   int // waiting past the retention
+	expiredAt time.Time
+	ends      []db.Dead
 }
+
+func (m *memoryLanes) RatesNotActive(context.Context, int) ([]db.StoredRate, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.frozen, nil
+}
+
+func (m *memoryLanes) HoldLane(_ context.Context, _ db.Lane, limit int) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := min(limit, m.lane)
+	m.lane -= n
+	return n, nil
+}
+
+func (m *memoryLanes) EndHeld(_ context.Context, sub hub.SubscriptionID, since time.Time, limit int, _ hub.ID, ending func(hub.Delivery) db.Dead) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := min(limit, m.held)
+	m.held -= n
+	m.heldOf, m.heldSince = sub, since
+	m.ends = append(m.ends, ending(hub.Delivery{Subscription: sub}))
+	return n, nil
+}
+
+func (m *memoryLanes) ExpireWaiting(_ context.Context, made time.Time, limit int, _ hub.ID, ending func(hub.Delivery) db.Dead) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := min(limit, m.expired)
+	m.expired -= n
+	m.expiredAt = made
+	m.ends = append(m.ends, ending(hub.Delivery{}))
+	return n, nil
+}
+
+func (m *memoryLanes) ForgetIdempotencyKeys(context.Context, time.Time) (int, error) { return 0, nil }
 
 func (m *memoryLanes) DoChore(_ context.Context, batch int, feedID hub.ID, ending func(hub.Delivery) db.Dead) (bool, error) {
 	m.mu.Lock()
@@ -104,7 +150,12 @@ func (p policies) TenantConfigs(_ context.Context, ids []hub.TenantID) (map[hub.
 	for _, id := range ids {
 		c := &db.TenantConfig{Tenant: id}
 		for sub, policy := range p {
-			c.Subscriptions = append(c.Subscriptions, hub.EventSubscription{ID: sub, Tenant: id, RetryPolicy: policy})
+			dest := hub.DestinationID{ID: sub.ID} // each has its own
+			c.Subscriptions = append(c.Subscriptions, hub.EventSubscription{ID: sub, Tenant: id, Destination: dest, RetryPolicy: policy})
+			if c.Destinations == nil {
+				c.Destinations = map[hub.DestinationID]db.DestinationConfig{}
+			}
+			c.Destinations[dest] = db.DestinationConfig{Destination: hub.Destination{ID: dest, Tenant: id}}
 		}
 		found[id] = c
 	}
@@ -235,24 +286,22 @@ func TestLanes_fix_last_attempts(t *testing.T) {
 				m.waiting = append(m.waiting, r.delivery)
 			}
 		}
+		var fixed map[hub.DeliveryID]time.Time
 		lanesBubble(t, known, fill, func(t *testing.T, m *memoryLanes, _ *Lanes, log *bytes.Buffer) {
 			pass(time.Minute)
-			m.do(func() {
-				for _, r := range rows {
-					t.Run(r.rule, func() func(t *testing.T) {
-						at, fixed := m.fixed[r.delivery.ID]
-						return func(t *testing.T) {
-							if fixed != (r.want >= 0) || fixed && at.Sub(r.delivery.ReceivedAt) != r.want {
-								t.Errorf("fixed %v, %v after the receipt", fixed, at.Sub(r.delivery.ReceivedAt))
-							}
-						}
-					}())
-				}
-			})
+			m.do(func() { fixed = maps.Clone(m.fixed) })
 			if log.Len() > 0 {
 				t.Errorf("log: %s", log)
 			}
 		})
+		for _, r := range rows {
+			t.Run(r.rule, func(t *testing.T) {
+				at, there := fixed[r.delivery.ID]
+				if there != (r.want >= 0) || there && at.Sub(r.delivery.ReceivedAt) != r.want {
+					t.Errorf("fixed %v, %v after the receipt", there, at.Sub(r.delivery.ReceivedAt))
+				}
+			})
+		}
 	})
 	t.Run("walks_by_age_from_where_it_stood_and_once_an_hour_all", func(t *testing.T) {
 		gone := made(9, 30*h, nil) // is never fixed and would be read each time
@@ -331,6 +380,62 @@ func TestLanes_fix_last_attempts(t *testing.T) {
 					t.Error("it was passed over")
 				}
 			})
+		})
+	})
+}
+
+func TestLanes_frozen_destinations(t *testing.T) {
+	const curved, doubling = 1, 2
+	id := func(n byte) hub.ID { return hub.ID{n} }
+	known := policies{{ID: id(curved)}: {Kind: hub.RetryCurve}, {ID: id(doubling)}: retry.Workfront(false)}
+	for _, row := range []struct {
+		rule   string
+		sub    byte
+		state  health.RateState
+		inLane int
+		held   int
+	}{
+		{"are_emptied_and_past_48_hours_dropped", doubling, health.Frozen, 0, 0},
+		{"of_another_policy_keep_what_is_held", curved, health.Frozen, 0, 1200},
+		{"that_are_only_disabled_keep_all", doubling, health.Disabled, 1100, 1200},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			fill := func(m *memoryLanes) {
+				lane := db.Lane{Tenant: "acme", Destination: hub.DestinationID{ID: id(row.sub)}}
+				m.frozen = []db.StoredRate{{Lane: lane, Rate: health.Rate{Judged: row.state}}}
+				m.lane, m.held = 1100, 1200
+			}
+			lanesBubble(t, known, fill, func(t *testing.T, m *memoryLanes, _ *Lanes, _ *bytes.Buffer) {
+				pass(time.Minute)
+				m.do(func() {
+					if m.lane != row.inLane || m.held != row.held {
+						t.Errorf("%d wait in the lane and %d are held", m.lane, m.held)
+					}
+					for _, end := range m.ends {
+						if end.Reason != hub.DeadDroppedFrozen || m.heldOf.ID != id(doubling) || time.Since(m.heldSince) != 48*time.Hour {
+							t.Errorf("ended as %+v", end)
+						}
+					}
+				})
+			})
+		})
+	}
+}
+
+func TestLanes_expire_with_their_events(t *testing.T) {
+	lanesBubble(t, nil, func(m *memoryLanes) { m.expired = 1700 }, func(t *testing.T, m *memoryLanes, l *Lanes, _ *bytes.Buffer) {
+		pass(time.Minute)
+		m.do(func() {
+			if m.expired != 1700 {
+				t.Error("deliveries ended though events are kept for ever")
+			}
+			l.EventRetention = 30 * 24 * time.Hour
+		})
+		pass(time.Minute)
+		m.do(func() {
+			if m.expired != 0 || time.Since(m.expiredAt) != 30*24*time.Hour || m.ends[0].Reason != hub.DeadExpired {
+				t.Errorf("%d wait past %v; ended as %+v", m.expired, m.expiredAt, m.ends)
+			}
 		})
 	})
 }
