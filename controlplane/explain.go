@@ -60,6 +60,10 @@ func (f *Facts) whyWaiting() string {
 	switch {
 	case sub == nil || !sub.DeletedAt.IsZero():
 		return whyUndeliverable(sub) + ", and it ends with that"
+	case f.Delivery.Test && f.Gate.NoKey:
+		return "the hub has no key to sign it with and sends nothing unsigned; it goes on when STREAMING_HUB_KEK_KEYS has the key"
+	case f.Delivery.Test:
+		return "its only attempt is due since " + clock(f.Now, f.Delivery.NextAt) + " and waits for a free worker, whatever circuit and policies say"
 	case !sub.Deliverable():
 		return "it is about to be held, because " + whyUndeliverable(sub)
 	case f.rateState() == health.Frozen:

@@ -131,7 +131,14 @@ func TestExplain(t *testing.T) {
 		{"subscription_deleted_a_moment_ago", waiting(2, -minute), []change{subscription(func(s *hub.EventSubscription) { s.DeletedAt = noon })},
 			"waiting: its event subscription was deleted, and it ends with that"},
 		{"test_send", waiting(0, -minute), []change{delivery(func(s *hub.Standing) { s.Test = true })},
-			"waiting: attempt 1 is due since 12:03:00 UTC and waits for a free worker, 8 of 8 attempts left; it is a test send and counts nowhere"},
+			"waiting: its only attempt is due since 12:03:00 UTC and waits for a free worker, whatever circuit and policies say; it is a test send and counts nowhere"},
+		{"test_send_to_what_is_disabled_and_frozen_behind_an_open_circuit", waiting(0, -minute), []change{
+			delivery(func(s *hub.Standing) { s.Test = true }), circuit(asItIs), rate(frozen),
+			subscription(func(s *hub.EventSubscription) { s.Enabled, s.DisabledBy = false, hub.DisabledByUser }),
+		},
+			"waiting: its only attempt is due since 12:03:00 UTC and waits for a free worker, whatever circuit and policies say; it is a test send and counts nowhere"},
+		{"test_send_without_a_key", waiting(0, -minute), []change{delivery(func(s *hub.Standing) { s.Test = true }), func(c *Facts) { c.Gate.NoKey = true }},
+			"waiting: the hub has no key to sign it with and sends nothing unsigned; it goes on when STREAMING_HUB_KEK_KEYS has the key; it is a test send and counts nowhere"},
 
 		{"in_flight", standing(hub.InFlight, 1, time.Time{}), []change{status(1, 500)},
 			"in flight: attempt 2 is being made, attempt 1 failed with HTTP 500"},

@@ -20,8 +20,7 @@ const choreRest = 5 * time.Second
 // byIndex makes the planner walk indexes in their order until the transaction
 // ends, whatever it believes of the queue's size: the next few rows of a
 // million are found without a look at the others.
-const byIndex = `SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off;
-	SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
+const byIndex = `SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
 
 // Dead is a delivery that ends without a further attempt.
 type Dead struct {

@@ -247,9 +247,9 @@ func TestShareLimits(t *testing.T) {
 func TestShareLimits_in_any_order_never_deadlock(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	for set := range uint64(25) {
+	for set := range uint64(15) {
 		var requests []db.LimitRequest
-		for range 10 {
+		for range 60 {
 			requests = append(requests, db.LimitRequest{Lane: laneOf("acme"), RateLimit: 10_000, Starts: 1, MaxInFlight: 10, Wanted: 3})
 		}
 		ready := make(chan struct{})
@@ -258,7 +258,7 @@ func TestShareLimits_in_any_order_never_deadlock(t *testing.T) {
 			holders.Go(func() {
 				holder, random, mine := newID(), rand.New(rand.NewPCG(seed, set)), slices.Clone(requests)
 				<-ready
-				for range 4 {
+				for range 2 {
 					random.Shuffle(len(mine), func(i, j int) { mine[i], mine[j] = mine[j], mine[i] })
 					if _, err := l.db.ShareLimits(t.Context(), holder, time.Minute, mine); err != nil {
 						t.Error(err)

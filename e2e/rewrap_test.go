@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ func TestRewrap(t *testing.T) {
 	events := rig.steadily(ctx, t)
 	events.reach(ctx, t, 20)
 	began := time.Now()
-	said := rig.keys(ctx, t, "rewrap")
+	said := rig.keys(ctx, t, "rewrap", "--batch=20")
 	took := time.Since(began)
 	during := events.reach(ctx, t, 20)
 	if want := fmt.Sprintf("%d secrets moved to key newer, 0 changed meanwhile, 0 that no configured key opens.", signing+credentials); said != want {
@@ -77,13 +78,13 @@ func TestRewrap(t *testing.T) {
 }
 
 // keys runs hub keys with the rig's keys; its words are joined by one space.
-func (r *killRig) keys(ctx context.Context, t *testing.T, command string) string {
+func (r *killRig) keys(ctx context.Context, t *testing.T, command ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, program(t, "hub"), "keys", "--postgres-dsn", r.dsn, command)
+	cmd := exec.CommandContext(ctx, program(t, "hub"), append([]string{"keys", "--postgres-dsn", r.dsn}, command...)...)
 	cmd.Env = append(os.Environ(), "STREAMING_HUB_KEK_KEYS="+r.kek)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("hub keys %s: %v\n%s", command, err, out)
+		t.Fatalf("hub keys %v: %v\n%s", command, err, out)
 	}
 	return strings.Join(strings.Fields(string(out)), " ")
 }
@@ -112,7 +113,7 @@ func (r *killRig) sealedDestinations(ctx context.Context, t *testing.T, n int) {
 		wanted := i%(n/rewrapWanted) == 0
 		if wanted {
 			tenant = hub.TenantID(fmt.Sprintf("t%d", len(subscriptions)%4))
-			subscriptions = append(subscriptions, []any{[16]byte(hub.NewID(now, rand.Reader)), string(tenant), "rewrap", []string{"*"}, [16]byte(id), "WEBHOOK", "ACTIVE", now, now})
+			subscriptions = append(subscriptions, []any{[16]byte(hub.NewID(now, rand.Reader)), string(tenant), "rewrap", []string{"*"}, [16]byte(id), "WEBHOOK", "ACTIVE", hub.MinTimeout.Milliseconds(), now, now})
 		}
 		destinations = append(destinations, []any{[16]byte(id), string(tenant), "WEBHOOK", fmt.Sprintf("http://%s/rewrap/%d", r.receiverAddr, i), now})
 		s := seal(r.signing, tenant, row)
@@ -134,14 +135,11 @@ func (r *killRig) sealedDestinations(ctx context.Context, t *testing.T, n int) {
 		{"destinations", []string{"id", "tenant_id", "kind", "url", "created_at"}, destinations},
 		{"destination_secrets", []string{"id", "tenant_id", "destination_id", "version", "key_id", "wrapped_key", "ciphertext", "created_at"}, secrets},
 		{"destination_credentials", []string{"id", "tenant_id", "destination_id", "slot", "kind", "version", "key_id", "wrapped_key", "ciphertext", "created_at"}, credentials},
-		{"event_subscriptions", []string{"id", "tenant_id", "name", "event_types", "destination_id", "kind", "verification_state", "created_at", "updated_at"}, subscriptions},
+		{"event_subscriptions", []string{"id", "tenant_id", "name", "event_types", "destination_id", "kind", "verification_state", "timeout_ms", "created_at", "updated_at"}, subscriptions},
 	} {
 		if _, err := r.pool.CopyFrom(ctx, pgx.Identifier{table.name}, table.columns, pgx.CopyFromRows(table.rows)); err != nil {
 			t.Fatalf("fill %s: %v", table.name, err)
 		}
-	}
-	if _, err := r.pool.Exec(ctx, "UPDATE tenant_counters SET config_version = config_version + 1"); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -152,7 +150,10 @@ func (r *killRig) delivered(ctx context.Context, t *testing.T, events int) {
 	// The rig's own subscription of each tenant, and a quarter of the others.
 	want := events * (1 + rewrapWanted/4)
 	eventually(ctx, t, func() bool { return r.finished(ctx, t) == want },
-		func() string { return fmt.Sprintf("%d of %d deliveries are finished", r.finished(ctx, t), want) })
+		func() string {
+			return fmt.Sprintf("%d of %d deliveries are finished; %d were made, %d wait", r.finished(ctx, t), want,
+				r.count(ctx, t, "SELECT count(*) FROM deliveries"), r.count(ctx, t, "SELECT count(*) FROM delivery_queue"))
+		})
 	if c := r.receiver.Counts(); c.Unverified != 0 || c.Distinct != int64(want) || c.Requests != int64(want) {
 		t.Errorf("%d deliveries came in %d requests, %d of them with a wrong signature; want %d", c.Distinct, c.Requests, c.Unverified, want)
 	}
@@ -161,11 +162,13 @@ func (r *killRig) delivered(ctx context.Context, t *testing.T, events int) {
 	}
 }
 
-// stream publishes an event of each tenant in turn, about fifty a second.
+// stream publishes an event of each tenant in turn, about fifty a second. Each
+// makes the data plane read the tenant's secrets anew, at whatever stage the
+// rewrapping is.
 type stream struct {
-	counted chan int
-	end     context.CancelFunc
-	last    int
+	count atomic.Int64
+	end   context.CancelFunc
+	done  chan struct{}
 }
 
 func (r *killRig) steadily(ctx context.Context, t *testing.T) *stream {
@@ -174,34 +177,27 @@ func (r *killRig) steadily(ctx context.Context, t *testing.T) *stream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, end := context.WithCancel(ctx)
-	s := &stream{counted: make(chan int), end: end}
+	s := &stream{done: make(chan struct{})}
+	ctx, s.end = context.WithCancel(ctx)
 	go func() {
+		defer close(s.done)
 		defer client.Close()
-		defer close(s.counted)
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
-		for i := 1; ; i++ {
+		for i := 0; ctx.Err() == nil; i++ {
 			f := sample.Fact{ID: fmt.Sprintf("rewrap-%d", i), Source: "lender", ResourceType: "loan", EventType: "closed", SchemaVersion: "1",
 				TenantID: fmt.Sprintf("t%d", i%4), Time: time.Now(), Body: []byte(fmt.Sprintf(`{"n":%d}`, i))}
-			// Published even when the test wants no more: it has to be counted.
+			if _, err := r.pool.Exec(context.WithoutCancel(ctx), "UPDATE tenant_counters SET config_version = config_version + 1 WHERE tenant_id = $1", f.TenantID); err != nil {
+				t.Errorf("make the secrets of %s be read anew: %v", f.TenantID, err)
+				return
+			}
 			record := f.Record(sample.Prefixes{Topic: "lerian.streaming", Type: "studio.lerian"})
+			// Not cut off in the middle: what is published has to be counted.
 			if err := client.ProduceSync(context.WithoutCancel(ctx), record).FirstErr(); err != nil {
 				t.Errorf("publish: %v", err)
 				return
 			}
-			select {
-			case s.counted <- i:
-			case <-tick.C:
-				select {
-				case s.counted <- i:
-				default:
-				}
-			}
-			if ctx.Err() != nil {
-				s.last = i
-				return
-			}
+			s.count.Add(1)
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
@@ -210,4 +206,20 @@ func (r *killRig) steadily(ctx context.Context, t *testing.T) *stream {
 	}()
 	t.Cleanup(func() { s.stop() })
 	return s
+}
+
+// reach waits for n further events and says how many there were before.
+func (s *stream) reach(ctx context.Context, t *testing.T, n int) (before int) {
+	t.Helper()
+	before = int(s.count.Load())
+	eventually(ctx, t, func() bool { return int(s.count.Load()) >= before+n },
+		func() string { return fmt.Sprintf("%d events are published, want %d", s.count.Load(), before+n) })
+	return before
+}
+
+// stop ends it and says how many events there were.
+func (s *stream) stop() int {
+	s.end()
+	<-s.done
+	return int(s.count.Load())
 }

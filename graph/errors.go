@@ -55,6 +55,8 @@ func present(log *slog.Logger) graphql.ErrorPresenterFunc {
 			}
 			// A fresh one: the text of the old one may hold anything.
 			shown = &gqlerror.Error{Message: message, Path: shown.Path, Locations: shown.Locations, Extensions: map[string]any{"code": code}}
+		} else {
+			shown.Message = withoutLiterals(shown.Message, shown.Rule)
 		}
 		shown.Extensions["requestId"] = requestID(ctx)
 		return shown

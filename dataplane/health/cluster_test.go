@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,7 +68,7 @@ func bubble(t *testing.T, change func(c *cluster), test func(c *cluster)) {
 		c.one = c.start()
 		time.Sleep(300 * time.Millisecond) // replicas do not tick together
 		c.two = c.start()
-		time.Sleep(20 * time.Second) // nor do minutes begin with a test
+		time.Sleep(20100 * time.Millisecond) // nor do minutes or seconds begin with a test
 		c.begun = time.Now()
 		test(c)
 		c.one.stop()
@@ -171,4 +172,40 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
+}
+
+// eachTrouble runs a test with a store that is away at times, and with one
+// that can be read then and not written.
+func eachTrouble(t *testing.T, test func(c *cluster, away func(bool))) {
+	t.Helper()
+	t.Run("away", func(t *testing.T) {
+		bubble(t, nil, func(c *cluster) { test(c, c.store.SetAway) })
+	})
+	t.Run("read_only", func(t *testing.T) {
+		store := &readOnly{}
+		bubble(t, func(c *cluster) {
+			store.Memory = c.store
+			c.deps.Store = store
+		}, func(c *cluster) { test(c, store.refuse.Store) })
+	})
+}
+
+// readOnly is a store that refuses to be written at times.
+type readOnly struct {
+	*healthtest.Memory
+	refuse atomic.Bool
+}
+
+func (s *readOnly) ChangeSpans(ctx context.Context, wanted []db.FailureSpan, feedID hub.ID, change func(int, db.FailureSpan) (db.FailureSpan, []hub.Notice)) ([]db.FailureSpan, error) {
+	if s.refuse.Load() {
+		return nil, healthtest.ErrAway
+	}
+	return s.Memory.ChangeSpans(ctx, wanted, feedID, change)
+}
+
+func (s *readOnly) ChangeRates(ctx context.Context, lanes []db.Lane, feedID hub.ID, change func(int, rules.Rate) (rules.Rate, []hub.Notice)) ([]rules.Rate, error) {
+	if s.refuse.Load() {
+		return nil, healthtest.ErrAway
+	}
+	return s.Memory.ChangeRates(ctx, lanes, feedID, change)
 }

@@ -1,9 +1,6 @@
 package health_test
 
 import (
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,7 +145,7 @@ func TestRates_freeze_when_the_last_success_is_old(t *testing.T) {
 		c.share()
 		c.wantState(rules.Disabled)
 	}
-	t.Run("by_the_try_that_fails_after_72_hours", func(t *testing.T) {
+	t.Run("and_are_tried_until_then", func(t *testing.T) {
 		rates(t, nil, func(c *cluster) {
 			fill(c)
 			success := c.store.Rate(c.lane).LastSuccessAt
@@ -212,198 +209,6 @@ func TestRates_freeze_when_the_last_success_is_old(t *testing.T) {
 	})
 }
 
-func TestRates_disabled_is_tried(t *testing.T) {
-	t.Run("once_in_ten_minutes_by_all_replicas", func(t *testing.T) {
-		rates(t, nil, func(c *cluster) {
-			c.disable()
-			since := c.store.Rate(c.lane).JudgedAt
-			var tries []time.Time
-			for time.Since(since) < 65*time.Minute {
-				var taken atomic.Int32
-				var both sync.WaitGroup
-				for n := range 2 {
-					both.Go(func() {
-						if c.try(c.either(n)) {
-							taken.Add(1)
-						}
-					})
-				}
-				both.Wait()
-				for range taken.Load() {
-					tries = append(tries, time.Now())
-				}
-				time.Sleep(time.Second)
-			}
-			if len(tries) != 6 {
-				c.Fatalf("%d tries in 65 minutes", len(tries))
-			}
-			before := since
-			for _, at := range tries {
-				if wait := at.Sub(before); wait < 10*time.Minute || wait > 10*time.Minute+2*time.Second {
-					c.Errorf("a try %v after the one before", wait)
-				}
-				before = at
-			}
-		})
-	})
-	t.Run("and_its_failure_restarts_the_ten_minutes", func(t *testing.T) {
-		rates(t, nil, func(c *cluster) {
-			c.disable()
-			c.until(11 * time.Minute)
-			if !c.try(c.one) {
-				c.Fatal("no try")
-			}
-			c.pass(25 * time.Second)
-			c.see(c.one, hub.ErrTimeout, tried)
-			failed := time.Now()
-			c.share()
-			if c.try(c.two) {
-				c.Error("tried again at once")
-			}
-			c.pass(10*time.Minute - time.Second - time.Since(failed))
-			if c.try(c.two) {
-				c.Error("tried again within ten minutes after the failure")
-			}
-			c.pass(time.Second)
-			if !c.try(c.two) {
-				c.Error("not tried ten minutes after the failure")
-			}
-			c.wantTold(disabled)
-		})
-	})
-	t.Run("and_its_success_enables", func(t *testing.T) {
-		rates(t, nil, func(c *cluster) {
-			c.disable()
-			c.until(11 * time.Minute)
-			if !c.try(c.one) {
-				c.Fatal("no try")
-			}
-			c.see(c.one, "", tried)
-			c.pass(1100 * time.Millisecond)
-			c.wantState(rules.Active)
-			if r := c.store.Rate(c.lane); r.Attempts != 0 || r.Failures != 0 || r.Row != 0 {
-				c.Errorf("counters are %+v", r)
-			}
-			for n := range 2 {
-				if allow, try := c.either(n).Admit(c.lane); !allow || try {
-					c.Errorf("replica %d says %v, %v", n, allow, try)
-				}
-			}
-			c.wantTold(disabled, recovered)
-		})
-	})
-	t.Run("and_a_success_that_was_under_way_enables_nothing", func(t *testing.T) {
-		rates(t, nil, func(c *cluster) {
-			c.disable()
-			c.succeed(c.two)
-			c.share()
-			c.wantState(rules.Disabled)
-		})
-	})
-	t.Run("and_one_that_told_nothing_costs_ten_minutes", func(t *testing.T) {
-		rates(t, nil, func(c *cluster) {
-			c.disable()
-			c.until(11 * time.Minute)
-			if !c.try(c.one) {
-				c.Fatal("no try")
-			}
-			c.see(c.one, hub.ErrNoSecret, tried)
-			c.share()
-			c.wantState(rules.Disabled)
-			if c.try(c.one) || c.try(c.two) {
-				c.Error("tried again at once")
-			}
-			c.pass(10 * time.Minute)
-			if !c.try(c.two) {
-				c.Error("never tried again")
-			}
-		})
-	})
-	t.Run("at_the_pace_of_its_policy_by_a_replica_that_just_started", func(t *testing.T) {
-		rates(t, func(c *cluster) {
-			c.policy.TryEveryMillis = time.Hour.Milliseconds()
-			c.policy.FreezeAgeMillis = (1000 * time.Hour).Milliseconds()
-		}, func(c *cluster) {
-			c.attempts(hub.ErrStatus, 2001)
-			c.share()
-			c.wantState(rules.Disabled)
-			c.restart(30 * time.Minute)
-			c.share()
-			if c.try(c.one) || c.try(c.two) {
-				c.Error("tried after half an hour, with an hour to wait")
-			}
-			c.restart(100 * time.Hour) // longer than the presets' age, not than this one's
-			c.share()
-			if !c.try(c.one) {
-				c.Error("not tried at all")
-			}
-			c.wantState(rules.Disabled)
-		})
-	})
-	t.Run("also_when_its_policy_became_another", func(t *testing.T) {
-		rates(t, nil, func(c *cluster) {
-			c.disable()
-			c.policy = hub.FailurePolicy{Kind: hub.FailureSpan}
-			c.until(11 * time.Minute)
-			if !c.try(c.one) {
-				c.Fatal("no try")
-			}
-			c.see(c.one, "", tried)
-			c.share()
-			c.wantState(rules.Active)
-		})
-	})
-}
-
-func TestRates_frozen_waits_for_a_person(t *testing.T) {
-	rates(t, nil, func(c *cluster) {
-		c.attempts(hub.ErrStatus, 50_000)
-		c.share()
-		c.wantState(rules.Frozen)
-		c.succeed(c.two) // was under way
-		for range 30 {
-			for n := range 2 {
-				if allow, _ := c.either(n).Admit(c.lane); allow {
-					c.Fatal("a frozen destination is attempted")
-				}
-			}
-			c.pass(time.Minute)
-			c.restart(5 * time.Hour)
-		}
-		c.wantState(rules.Frozen)
-		c.store.EnableDestination(c.lane)
-		c.pass(time.Second)
-		for n := range 2 {
-			if allow, try := c.either(n).Admit(c.lane); !allow || try {
-				c.Errorf("a second after the enabling replica %d says %v, %v", n, allow, try)
-			}
-		}
-		c.attempts(hub.ErrStatus, 100)
-		c.share()
-		c.wantState(rules.Active) // the counters began anew
-	})
-}
-
-func TestRates_replicas_learn_of_each_other(t *testing.T) {
-	rates(t, nil, func(c *cluster) {
-		for range 101 {
-			c.fail(c.one)
-		}
-		c.pass(2 * time.Second)
-		for n := range 2 {
-			if allow, _ := c.either(n).Admit(c.lane); allow {
-				c.Errorf("replica %d goes on", n)
-			}
-		}
-		c.until(9 * time.Minute)
-		fresh := c.start()
-		if allow, _ := fresh.Admit(c.lane); allow {
-			c.Error("a replica that just started goes on")
-		}
-		fresh.stop()
-	})
-}
-
 func TestRates_kill_switch(t *testing.T) {
 	rates(t, func(c *cluster) { c.deps.Act = false }, func(c *cluster) {
 		c.attempts(hub.ErrStatus, 60_000)
@@ -433,15 +238,16 @@ func TestRates_kill_switch(t *testing.T) {
 }
 
 func TestRates_store_away(t *testing.T) {
-	rates(t, nil, func(c *cluster) {
+	eachTrouble(t, func(c *cluster, away func(bool)) {
+		c.policy = hub.FailurePolicy{Kind: hub.FailureRate}
 		c.attempts("", 1)
 		c.share()
-		c.store.SetAway(true)
+		away(true)
 		for n := range 60 {
 			c.fail(c.either(n))
 			c.pass(time.Minute)
 		}
-		c.store.SetAway(false)
+		away(false)
 		c.share()
 		if r := c.store.Rate(c.lane); r.Attempts != 61 || r.Failures != 60 || r.Row != 60 {
 			c.Errorf("it is %+v", r)
@@ -450,25 +256,22 @@ func TestRates_store_away(t *testing.T) {
 		c.share()
 		c.wantState(rules.Disabled)
 		c.pass(10 * time.Minute)
-		c.store.SetAway(true)
+		away(true)
 		if taken, err := c.one.TakeTry(c.Context(), c.lane, c.policy); taken || err == nil {
 			c.Errorf("TakeTry without a database = %v, %v", taken, err)
 		}
-		c.store.SetAway(false)
+		away(false)
 		if !c.try(c.one) {
 			c.Fatal("no try")
 		}
-		c.store.SetAway(true)
+		away(true)
 		c.see(c.one, "", tried)
 		c.pass(time.Hour)
 		c.wantState(rules.Disabled)
-		c.store.SetAway(false)
+		away(false)
 		c.share()
 		c.wantState(rules.Active)
 		c.wantTold(disabled, recovered)
-		if n := strings.Count(c.log.String(), "cannot share failure policies"); n != 4 {
-			c.Errorf("two replicas said %d times that the database is away, twice:\n%s", n, c.log)
-		}
 	})
 }
 
