@@ -149,14 +149,14 @@ func (d *DB) endWaiting(ctx context.Context, tx pgx.Tx, ids []hub.ID, feedID hub
 		end := ending(hub.Delivery{
 			ID: hub.DeliveryID{ID: t.ID}, Event: hub.EventID{ID: t.EventID}, Tenant: hub.TenantID(t.TenantID),
 			Subscription: hub.SubscriptionID{ID: t.SubscriptionID}, Destination: hub.DestinationID{ID: t.DestinationID},
-			Run: t.Run, Attempts: t.Attempts,
+			Run: t.Run, Attempts: t.Attempts, Test: t.Test,
 		})
 		addDead(&dead, &end)
 		item := FeedItem{
 			Delivery: end.Delivery.ID, Event: end.Delivery.Event, Tenant: end.Delivery.Tenant,
 			Subscription: end.Delivery.Subscription, Destination: end.Delivery.Destination, Number: t.Attempts,
 			State: hub.Dead, DeadReason: end.Reason, Fingerprint: end.Fingerprint, StartedMicros: end.ID.Time().UnixMicro(),
-			EventType: names[t.EventID].EventType, Source: names[t.EventID].Source,
+			EventType: names[t.EventID].EventType, Source: names[t.EventID].Source, Test: t.Test,
 		}
 		if i > 0 {
 			feed = append(feed, '\n')

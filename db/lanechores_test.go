@@ -266,9 +266,12 @@ func TestDoChore_ends_what_waits_for_a_deleted_subscription(t *testing.T) {
 	d := newDepot(t, 5, 2)
 	d.exec("UPDATE delivery_queue SET due_at = 'infinity', attempts = 3, run = 2 WHERE id = $1", text(d.mine[0]))
 	d.exec("UPDATE delivery_queue SET due_at = now() + interval '1 h' WHERE id = $1", text(d.mine[1]))
+	d.exec("UPDATE delivery_queue SET test = true WHERE id = $1", text(d.mine[2]))
 	d.exec("UPDATE event_subscriptions SET deleted_at = now() WHERE id = $1", text(d.sub))
 	d.chore(d.lane)
 	d.finish()
+	d.wantCount("ends of test sends", 1, "SELECT count(*) FROM delivery_results WHERE test AND delivery_id = $1", text(d.mine[2]))
+	d.wantCount("ends of others", 4, "SELECT count(*) FROM delivery_results WHERE NOT test")
 	d.wantCount("rows that are left", 0, "SELECT count(*) FROM delivery_queue WHERE subscription_id = $1", text(d.sub))
 	d.wantOthers()
 	d.wantCount("dead letters", 5, `SELECT count(*) FROM delivery_results WHERE tenant_id = 'acme' AND state = 'DEAD' AND dead_reason = 'SUBSCRIPTION_DELETED'
@@ -284,7 +287,7 @@ func TestDoChore_ends_what_waits_for_a_deleted_subscription(t *testing.T) {
 			t.Errorf("feed item %+v", item)
 		}
 	}
-	if len(told) != 5 || told[d.mine[0]].Number != 3 || told[d.mine[1]].Number != 0 {
+	if len(told) != 5 || told[d.mine[0]].Number != 3 || told[d.mine[1]].Number != 0 || told[d.mine[1]].Test || !told[d.mine[2]].Test {
 		t.Errorf("%d in the feed, want 5: %+v", len(told), told)
 	}
 	list, err := d.db.DeliveriesByID(t.Context(), d.mine)

@@ -158,6 +158,13 @@ func (d *desk) sub(ctx context.Context, t *testing.T, id string) sub {
 // publish makes one fact for each id, as an application does.
 func (d *desk) publish(ctx context.Context, t *testing.T, tenant string, ids ...string) {
 	t.Helper()
+	if err := d.produce(ctx, tenant, ids...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// produce is publish for a goroutine, which may not end the test.
+func (d *desk) produce(ctx context.Context, tenant string, ids ...string) error {
 	var records []*kgo.Record
 	for _, id := range ids {
 		records = append(records, sample.Fact{
@@ -165,9 +172,7 @@ func (d *desk) publish(ctx context.Context, t *testing.T, tenant string, ids ...
 			Time: time.Now(), Body: []byte(`{"id":"` + id + `"}`),
 		}.Record(sample.Prefixes{Topic: "lerian.streaming", Type: "studio.lerian"}))
 	}
-	if err := d.kafka.ProduceSync(ctx, records...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	return d.kafka.ProduceSync(ctx, records...).FirstErr()
 }
 
 // numbered are n ids.

@@ -147,15 +147,18 @@ func TestRotation(t *testing.T) {
 	}
 
 	// Each event goes to all four.
-	publishing, published := context.WithCancel(ctx)
-	defer published()
+	publishing, enough := context.WithCancel(ctx)
 	done := make(chan struct{})
+	defer func() { enough(); <-done }()
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(time.Second * 4 / rotationPace)
 		defer tick.Stop()
 		for i := range rotationEvents {
-			d.publish(publishing, t, "rotates", fmt.Sprintf("r-%d", i))
+			if err := d.produce(publishing, "rotates", fmt.Sprintf("r-%d", i)); err != nil && publishing.Err() == nil {
+				t.Errorf("publish event %d: %v", i, err)
+				return
+			}
 			select {
 			case <-tick.C:
 			case <-publishing.Done():

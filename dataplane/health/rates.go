@@ -56,7 +56,14 @@ func (b *Board) writeRates(ctx context.Context) error {
 			if !b.deps.Act && off(r) {
 				// The counts go on and show what would be; nothing is switched off.
 				r.Judged, r.JudgedAt, r.NextTryAt = "", time.Time{}, time.Time{}
-				return r, nil
+				if stored.State(now, sums[i].settings) != health.Active {
+					return r, nil // told already
+				}
+				b.disabled.WithLabelValues("failure_rate", "no").Inc()
+				return r, []hub.Notice{{
+					Kind: hub.NoticeWouldDisable, At: now, Tenant: lanes[i].Tenant, Destination: lanes[i].Destination,
+					Reason: countsOf(r) + "; automatic disabling is switched off",
+				}}
 			}
 			return r, b.rateNotices(lanes[i], stored, r, now)
 		})
@@ -98,9 +105,13 @@ func (b *Board) collectRates() (lanes []db.Lane, sums []rate) {
 	return lanes, sums
 }
 
+func countsOf(r health.Rate) string {
+	return fmt.Sprintf("%d of %d attempts failed, %d in a row", r.Failures, r.Attempts, r.Row)
+}
+
 func (b *Board) rateNotices(lane db.Lane, before, after health.Rate, now time.Time) []hub.Notice {
 	n := hub.Notice{At: now, Tenant: lane.Tenant, Destination: lane.Destination}
-	counts := fmt.Sprintf("%d of %d attempts failed, %d in a row", after.Failures, after.Attempts, after.Row)
+	counts := countsOf(after)
 	switch {
 	case after.Judged == health.Frozen && before.Judged != health.Frozen:
 		n.Kind, n.Reason = hub.NoticeFrozen, counts

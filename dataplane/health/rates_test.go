@@ -222,7 +222,9 @@ func TestRates_kill_switch(t *testing.T) {
 				c.Errorf("replica %d says %v, %v", n, allow, try)
 			}
 		}
-		c.wantTold()
+		c.fail(c.one)
+		c.share()
+		c.wantTold(hub.NoticeWouldDisable) // once
 		c.deps.Act = true
 		c.restart(time.Minute)
 		c.fail(c.one)

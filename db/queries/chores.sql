@@ -55,7 +55,7 @@ WHERE q.id = ANY(@ids::uuid[]) AND (q.leased_until IS NULL OR q.leased_until < n
 -- name: TakeDeliveries :many
 DELETE FROM delivery_queue q
 WHERE q.id = ANY(@ids::uuid[]) AND (q.leased_until IS NULL OR q.leased_until < now())
-RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.run, q.attempts;
+RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.run, q.attempts, q.test;
 
 -- EventNames are what the live feed tells of events. The bounds prune
 -- partitions.

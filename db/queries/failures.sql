@@ -26,12 +26,13 @@ SET first_failure_at = @first_failure_at, last_failure_at = @last_failure_at, fa
     mark = @mark, tripped_at = sqlc.narg('tripped_at'), destination_id = @destination_id, changed_at = clock_timestamp()
 WHERE subscription_id = @subscription_id;
 
--- LongSpans are open spans that began before a moment, the oldest first, behind
--- a place. There are as many as subscriptions that fail for long.
+-- LongSpans are open spans of enabled subscriptions that began before a moment,
+-- behind a place. There are as many as subscriptions that fail for long.
 -- name: LongSpans :many
-SELECT * FROM failure_spans
-WHERE first_failure_at <= @before::timestamptz AND subscription_id > @after
-ORDER BY subscription_id
+SELECT f.* FROM failure_spans f
+JOIN event_subscriptions s ON s.id = f.subscription_id
+WHERE f.first_failure_at <= @before::timestamptz AND f.subscription_id > @after AND s.enabled AND s.deleted_at IS NULL
+ORDER BY f.subscription_id
 LIMIT @most;
 
 -- RatesNotActive are the destinations that FAILURE_RATE has switched off.

@@ -446,7 +446,7 @@ func (q *Queries) StaleLasts(ctx context.Context, db DBTX, arg StaleLastsParams)
 const TakeDeliveries = `-- name: TakeDeliveries :many
 DELETE FROM delivery_queue q
 WHERE q.id = ANY($1::uuid[]) AND (q.leased_until IS NULL OR q.leased_until < now())
-RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.run, q.attempts
+RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.run, q.attempts, q.test
 `
 
 type TakeDeliveriesRow struct {
@@ -457,6 +457,7 @@ type TakeDeliveriesRow struct {
 	EventID        hub.ID
 	Run            int32
 	Attempts       int32
+	Test           bool
 }
 
 // TakeDeliveries removes rows that nobody has a lease on; what it returns is
@@ -478,6 +479,7 @@ func (q *Queries) TakeDeliveries(ctx context.Context, db DBTX, ids []hub.ID) ([]
 			&i.EventID,
 			&i.Run,
 			&i.Attempts,
+			&i.Test,
 		); err != nil {
 			return nil, err
 		}

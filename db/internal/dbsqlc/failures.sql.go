@@ -163,9 +163,10 @@ func (q *Queries) LockSpans(ctx context.Context, db DBTX, subscriptionIds []hub.
 }
 
 const LongSpans = `-- name: LongSpans :many
-SELECT subscription_id, tenant_id, destination_id, first_failure_at, last_failure_at, failure_count, mark, tripped_at, changed_at FROM failure_spans
-WHERE first_failure_at <= $1::timestamptz AND subscription_id > $2
-ORDER BY subscription_id
+SELECT f.subscription_id, f.tenant_id, f.destination_id, f.first_failure_at, f.last_failure_at, f.failure_count, f.mark, f.tripped_at, f.changed_at FROM failure_spans f
+JOIN event_subscriptions s ON s.id = f.subscription_id
+WHERE f.first_failure_at <= $1::timestamptz AND f.subscription_id > $2 AND s.enabled AND s.deleted_at IS NULL
+ORDER BY f.subscription_id
 LIMIT $3
 `
 
@@ -175,8 +176,8 @@ type LongSpansParams struct {
 	Most   int32
 }
 
-// LongSpans are open spans that began before a moment, the oldest first, behind
-// a place. There are as many as subscriptions that fail for long.
+// LongSpans are open spans of enabled subscriptions that began before a moment,
+// behind a place. There are as many as subscriptions that fail for long.
 func (q *Queries) LongSpans(ctx context.Context, db DBTX, arg LongSpansParams) ([]FailureSpan, error) {
 	rows, err := db.Query(ctx, LongSpans, arg.Before, arg.After, arg.Most)
 	if err != nil {
