@@ -117,3 +117,21 @@ func TestSubscriptionExists(t *testing.T) {
 		t.Error("a deleted or unknown one exists")
 	}
 }
+
+func TestReleaseLeases_what_is_not_held_after_all_keeps_its_last_attempt(t *testing.T) {
+	t.Parallel()
+	d := newDepot(t, 2, 0)
+	d.exec("UPDATE delivery_queue SET last_at = now()")
+	claims := d.claim(d.lane, 2, time.Minute)
+	release := func(c db.Claim) {
+		t.Helper()
+		if err := d.db.ReleaseLeases(t.Context(), []db.Release{{Claim: c, Hold: true}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	release(claims[0]) // the subscription is deliverable
+	d.disable()
+	release(claims[1])
+	d.wantCount("put off with its last attempt", 1, "SELECT count(*) FROM delivery_queue WHERE due_at < 'infinity' AND last_at IS NOT NULL AND id = $1", text(claims[0].Delivery.ID))
+	d.wantCount("held without", 1, "SELECT count(*) FROM delivery_queue WHERE due_at = 'infinity' AND last_at IS NULL AND id = $1", text(claims[1].Delivery.ID))
+}

@@ -233,12 +233,20 @@ func TestLongSpans(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	now := kept()
+	lane := laneOf("acme")
+	l.destination(lane, now)
 	var want []hub.SubscriptionID
-	for i := range 6 {
-		s := newSpan("acme")
+	for i := range 8 {
+		s := db.FailureSpan{Subscription: l.subscription(lane), Tenant: lane.Tenant, Destination: lane.Destination}
 		began := now.Add(-time.Duration(i) * time.Hour)
 		l.changeSpans(ends(health.Failed, began), s)
-		if i >= 2 { // the one of exactly two hours too
+		switch i {
+		case 0, 1: // too young
+		case 6:
+			l.exec("UPDATE event_subscriptions SET enabled = false, disabled_by = 'AUTO' WHERE id = $1", text(s.Subscription))
+		case 7:
+			l.exec("UPDATE event_subscriptions SET deleted_at = now() WHERE id = $1", text(s.Subscription))
+		default: // the one of exactly two hours too
 			want = append(want, s.Subscription)
 		}
 	}

@@ -408,16 +408,17 @@ func (q *Queries) OldestDue(ctx context.Context, db DBTX, maxLanes int32) (float
 
 const ReleaseLeases = `-- name: ReleaseLeases :exec
 UPDATE delivery_queue q
-SET leased_until = NULL, lease_token = NULL, alone = false,
-    due_at = CASE WHEN o.hold AND NOT EXISTS (
-                    SELECT FROM event_subscriptions s
-                    WHERE s.id = q.subscription_id AND s.enabled AND s.verification_state = 'ACTIVE' AND s.deleted_at IS NULL)
-                    THEN 'infinity'::timestamptz
+SET leased_until = NULL, lease_token = NULL, alone = false, destination_id = o.destination_id,
+    (due_at, last_at) = (
+      SELECT CASE WHEN back.held THEN 'infinity'::timestamptz
                   WHEN o.hold THEN now() + interval '1 s'
                   WHEN o.put_off_us > 0 THEN now() + o.put_off_us * interval '1 microsecond'
                   ELSE q.due_at END,
-    last_at = CASE WHEN o.hold THEN NULL ELSE q.last_at END,
-    destination_id = o.destination_id
+             CASE WHEN NOT back.held THEN q.last_at END
+      FROM (SELECT o.hold AND NOT EXISTS (
+              SELECT FROM event_subscriptions s
+              WHERE s.id = q.subscription_id AND s.enabled AND s.verification_state = 'ACTIVE' AND s.deleted_at IS NULL) AS held
+           ) back)
 FROM ROWS FROM (
   unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::bigint[]),
   unnest($4::boolean[]), unnest($5::uuid[])
