@@ -183,6 +183,10 @@ func (p *Pool) route(ctx context.Context, j *job) (*snapshot.Route, *refusal) {
 			why: "too_large", dead: hub.DeadPayloadTooLarge,
 			text: fmt.Sprintf("the event's body has %d bytes, and the hub sends at most %d", d.BodyBytes, p.deps.MaxBody),
 		}
+	case route.Subscription.Timeout+leaseMargin > p.deps.Lease:
+		p.deps.Log.Error("a subscription's timeout does not fit into DISPATCH_LEASE: its deliveries wait",
+			"subscription", d.Subscription.String(), "timeout", route.Subscription.Timeout, "lease", p.deps.Lease)
+		return nil, &refusal{why: "lease_too_short", way: db.Release{PutOff: time.Minute}}
 	case !j.alone() && p.deps.Now().Add(route.Subscription.Timeout+leaseMargin).After(j.leaseEnds):
 		return nil, &refusal{why: "lease_too_short"}
 	}

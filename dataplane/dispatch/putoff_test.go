@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"bytes"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +103,21 @@ func TestPool_puts_off(t *testing.T) {
 			r.sink.sent = nil
 			r.wantEnd(hub.DeadPayloadTooLarge)
 		})
+	})
+	t.Run("timeout_that_no_lease_covers_is_said", func(t *testing.T) {
+		var log bytes.Buffer
+		bubble(t, 1, func(_ *rig, d *Deps) {
+			d.Lease, d.Log = 10*time.Second, slog.New(slog.NewTextHandler(&log, nil))
+		}, func(r *rig) {
+			r.ingest(r.deliveries(0, 1))
+			r.after(90 * time.Second)
+			if back := r.queue.givenBack(); len(r.sink.log()) != 0 || len(back) != 2 || back[0].putOff != time.Minute {
+				t.Errorf("sent %d, released %+v", len(r.sink.log()), back)
+			}
+		})
+		if strings.Count(log.String(), "does not fit into DISPATCH_LEASE") != 2 {
+			t.Errorf("log:\n%s", log.String())
+		}
 	})
 	t.Run("moved_to_the_destination_that_its_subscription_has_now", func(t *testing.T) {
 		bubble(t, 2, nil, func(r *rig) {
