@@ -91,6 +91,7 @@ func destination(path string) int {
 func roleReceiver(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("receiver", flag.ContinueOnError)
 	delay := flags.Duration("delay", 0, "before each answer")
+	delayed := flags.Int("delayed", math.MaxInt, "destinations below this number take the delay")
 	timed := flags.Bool("timed", false, "measure latency")
 	timedFrom := flags.Int("timed-from", 0, "measure it for the destinations from this number on")
 	hang := flags.Int("hang", 0, "destinations below this number never answer")
@@ -136,7 +137,7 @@ func roleReceiver(ctx context.Context, args []string) error {
 				<-req.Context().Done()
 				return
 			}
-			if *delay > 0 {
+			if *delay > 0 && destination(req.URL.Path) < *delayed {
 				select {
 				case <-time.After(*delay):
 				case <-req.Context().Done():

@@ -11,7 +11,7 @@ func TestPool_AwaitRoom(t *testing.T) {
 		name    string
 		n       int
 		timed   bool
-		suspect bool
+		manner  *manner
 		pace    float64
 		held    int
 		backlog bool
@@ -22,7 +22,8 @@ func TestPool_AwaitRoom(t *testing.T) {
 		{name: "does_not_wait_for_slow_destinations", timed: true, held: 32},
 		{name: "waits_while_the_pace_is_unknown_but_not_long", held: 32, want: maxYield},
 		{name: "waits_for_fast_workers_but_not_long", timed: true, pace: 1e6, held: 32, want: maxYield},
-		{name: "does_not_wait_for_the_backlog_of_suspects", timed: true, pace: 1e6, backlog: true, suspect: true},
+		{name: "does_not_wait_for_the_backlog_of_slow_ones", timed: true, pace: 1e6, backlog: true, manner: &manner{Slow: true}},
+		{name: "does_not_wait_for_the_backlog_of_unknown_ones", timed: true, pace: 1e6, backlog: true, manner: &manner{}},
 		{name: "waits_for_the_backlog_but_not_long", timed: true, pace: 1e6, backlog: true, want: maxYield},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -31,8 +32,8 @@ func TestPool_AwaitRoom(t *testing.T) {
 				r.queue.setAway(true) // nobody claims the backlog
 				r.pool.mu.Lock()
 				r.pool.timed, r.pool.pace, r.pool.held = row.timed, row.pace, row.held
-				if row.suspect {
-					r.pool.conductOf(r.lanes[0]).manner = manner{Slow: true}
+				if row.manner != nil {
+					r.pool.conductOf(r.lanes[0]).manner = *row.manner
 				}
 				if row.backlog {
 					r.pool.addBacklog(r.lanes[0])

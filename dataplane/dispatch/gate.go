@@ -9,6 +9,10 @@ import (
 	"github.com/streaming-hub/streaming-hub/hub"
 )
 
+// patientLanes is how many patient lanes are looked at, at least: those with
+// limits need no room of the suspects.
+const patientLanes = 8
+
 // nextQuotas takes lanes in turn while there is room, and says how much to
 // claim of each. A lane that may not go on now leaves the backlog: the next
 // search finds it again, and so does a circuit that moves. seen remembers how
@@ -63,7 +67,7 @@ func (p *Pool) candidates() []db.Lane {
 			lanes = append(lanes, key)
 		}
 	}
-	for range min(SuspectRoom(p.deps.Workers), p.patient.len()) {
+	for range min(max(SuspectRoom(p.deps.Workers)-p.suspectHeld, patientLanes), p.patient.len()) {
 		key, _ := p.patient.next()
 		lanes = append(lanes, key)
 	}

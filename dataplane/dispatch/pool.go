@@ -77,7 +77,7 @@ type Pool struct {
 	started  *list.List
 	alone    []*job
 	backlog  *rotation // lanes with due deliveries in the database
-	patient  *rotation // the same, of slow destinations and of those with limits: nobody waits for them
+	patient  *rotation // the same, of suspects and of destinations with limits: nobody waits for them
 	added    map[db.Lane]uint64
 	adds     uint64
 	room     int
@@ -198,7 +198,7 @@ func (p *Pool) addBacklog(key db.Lane) {
 	p.adds++
 	p.added[key] = p.adds
 	set, other := p.backlog, p.patient
-	if c := p.conductOf(key); c.pace != nil || c.manner.Slow {
+	if c := p.conductOf(key); c.pace != nil || c.manner.Suspect() {
 		set, other = other, set
 	}
 	other.remove(key)
