@@ -37,9 +37,9 @@ test-kafka: ## run the consumer against a real Apache Kafka, where one can be ha
 race: ## run all tests with the race detector
 	@$(MAKE) --no-print-directory test ARGS="-race $(ARGS)"
 
-soak: ## the long forms of tests: a pull reader of 10 000 rounds beside 8 writers, 100 000 secrets moved to a new key
+soak: ## the long forms of tests: 10 000 rounds of a pull reader, 100 000 secrets moved to a new key, 10 000 deliveries over rotations
 	STREAMING_HUB_TEST_PULL_ROUNDS=10000 $(MAKE) --no-print-directory test TESTS=./dataplane/pull ARGS="-run TestCursor_never_skips_during_concurrent_ingest -count=1 -v"
-	STREAMING_HUB_TEST_SOAK=1 $(MAKE) --no-print-directory test TESTS=./e2e ARGS="-run TestRewrap -count=1 -v"
+	STREAMING_HUB_TEST_SOAK=1 $(MAKE) --no-print-directory test TESTS=./e2e ARGS="-run 'TestRewrap|TestRotation' -count=1 -v"
 
 FUZZTIME ?= 10m
 fuzz: ## feed the header parsers nonsense for FUZZTIME each (10m)

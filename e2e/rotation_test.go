@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +19,8 @@ import (
 )
 
 const (
-	rotationEvents = 500 // for each of the four receivers
-	rotationPace   = 100 // deliveries a second, to all four together
+	rotationEvents, soakRotationEvents = 500, 2500 // for each of the four receivers
+	rotationPace, soakRotationPace     = 100, 300  // deliveries a second, to all four together
 	// grace is how long the data plane may go on with the keys from before a
 	// change: it looks every second.
 	grace = 2 * time.Second
@@ -130,6 +131,10 @@ type moment struct{ asked, answered time.Time }
 func TestRotation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
+	events, pace := rotationEvents, rotationPace
+	if os.Getenv("STREAMING_HUB_TEST_SOAK") != "" {
+		events, pace = soakRotationEvents, soakRotationPace
+	}
 	d := newDesk(t, startDev(ctx, t, stateDir(t)).state)
 	secrets := make([]string, 3)
 	for i := range secrets {
@@ -152,9 +157,9 @@ func TestRotation(t *testing.T) {
 	defer func() { enough(); <-done }()
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(time.Second * 4 / rotationPace)
+		tick := time.NewTicker(time.Second * 4 / time.Duration(pace))
 		defer tick.Stop()
-		for i := range rotationEvents {
+		for i := range events {
 			if err := d.produce(publishing, "rotates", fmt.Sprintf("r-%d", i)); err != nil && publishing.Err() == nil {
 				t.Errorf("publish event %d: %v", i, err)
 				return
@@ -168,8 +173,8 @@ func TestRotation(t *testing.T) {
 	}()
 	reach := func(share int) {
 		t.Helper()
-		eventually(ctx, t, func() bool { return r.count() >= 4*rotationEvents*share/100 },
-			func() string { return fmt.Sprintf("%d of %d deliveries came", r.count(), 4*rotationEvents) })
+		eventually(ctx, t, func() bool { return r.count() >= 4*events*share/100 },
+			func() string { return fmt.Sprintf("%d of %d deliveries came", r.count(), 4*events) })
 	}
 	change := func(mutation string, input map[string]any, after func(path string)) (m moment) {
 		t.Helper()
@@ -212,8 +217,8 @@ func TestRotation(t *testing.T) {
 	reach(80)
 	ended := change("revokeSigningSecret", map[string]any{"version": 2}, func(string) {})
 	<-done
-	eventually(ctx, t, func() bool { return r.count() >= 4*rotationEvents },
-		func() string { return fmt.Sprintf("%d of %d deliveries came", r.count(), 4*rotationEvents) })
+	eventually(ctx, t, func() bool { return r.count() >= 4*events },
+		func() string { return fmt.Sprintf("%d of %d deliveries came", r.count(), 4*events) })
 
 	phases := []struct {
 		rule        string
@@ -228,8 +233,8 @@ func TestRotation(t *testing.T) {
 	}
 	for _, path := range paths {
 		list := r.all(path)
-		if len(list) != rotationEvents {
-			t.Errorf("%s got %d requests for %d events", path, len(list), rotationEvents)
+		if len(list) != events {
+			t.Errorf("%s got %d requests for %d events", path, len(list), events)
 		}
 		refused := slices.DeleteFunc(list, func(one signed) bool { return one.good })
 		if len(refused) > 0 {
