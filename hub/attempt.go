@@ -100,7 +100,8 @@ type Decision struct {
 	State      State
 	DeadReason DeadReason
 	NextAt     time.Time
-	// LastAt is from when on that further attempt is the last.
+	// LastAt is from when on that further attempt is the last; it is set
+	// whenever State is Waiting.
 	LastAt time.Time
 	// Fingerprint groups dead letters of one cause; nil for none.
 	Fingerprint []byte

@@ -31,6 +31,3 @@ SET version = version + 1, phase = @phase, generation = @generation, failures = 
     probe_started_at = sqlc.narg('probe_started_at'), closed_at = sqlc.narg('closed_at'),
     ramp_limit = @ramp_limit, changed_at = clock_timestamp()
 WHERE destination_id = @destination_id;
-
--- name: Now :one
-SELECT now()::timestamptz AS now;

@@ -67,7 +67,3 @@ WHERE destination_id = @destination_id;
 UPDATE event_subscriptions
 SET enabled = false, disabled_by = 'AUTO', disabled_reason = @reason, disabled_at = @now::timestamptz, updated_at = @now::timestamptz
 WHERE id = @id AND enabled AND deleted_at IS NULL;
-
--- TryLock takes a lock of the transaction that only one process has.
--- name: TryLock :one
-SELECT pg_try_advisory_xact_lock(hashtextextended(@name::text, 0));

@@ -132,17 +132,6 @@ func (q *Queries) LockBreakers(ctx context.Context, db DBTX, destinationIds []hu
 	return items, nil
 }
 
-const Now = `-- name: Now :one
-SELECT now()::timestamptz AS now
-`
-
-func (q *Queries) Now(ctx context.Context, db DBTX) (time.Time, error) {
-	row := db.QueryRow(ctx, Now)
-	var now time.Time
-	err := row.Scan(&now)
-	return now, err
-}
-
 const UpdateBreaker = `-- name: UpdateBreaker :exec
 UPDATE circuit_breakers
 SET version = version + 1, phase = $1, generation = $2, failures = $3,

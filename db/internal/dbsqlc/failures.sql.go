@@ -288,18 +288,6 @@ func (q *Queries) SpansChangedSince(ctx context.Context, db DBTX, arg SpansChang
 	return items, nil
 }
 
-const TryLock = `-- name: TryLock :one
-SELECT pg_try_advisory_xact_lock(hashtextextended($1::text, 0))
-`
-
-// TryLock takes a lock of the transaction that only one process has.
-func (q *Queries) TryLock(ctx context.Context, db DBTX, name string) (bool, error) {
-	row := db.QueryRow(ctx, TryLock, name)
-	var pg_try_advisory_xact_lock bool
-	err := row.Scan(&pg_try_advisory_xact_lock)
-	return pg_try_advisory_xact_lock, err
-}
-
 const UpdateRate = `-- name: UpdateRate :exec
 UPDATE failure_rates
 SET attempts = $1, failures = $2, failures_in_row = $3, last_success_at = $4,
