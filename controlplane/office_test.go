@@ -17,6 +17,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db/dbtest"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/address"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 )
 
@@ -267,4 +268,4 @@ func (o *office) disabled(id hub.SubscriptionID, by hub.DisabledBy) {
 	o.exec(`UPDATE event_subscriptions SET enabled = false, disabled_by = $2, disabled_reason = 'x', disabled_at = now() WHERE id = $1`, id.String(), string(by))
 }
 
-func id() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+func id() hub.ID { return hubtest.NewID() }

@@ -2,7 +2,6 @@ package db_test
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/db/dbtest"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 )
 
 // lab is a database of one test: the hub's connections, and a bare pool to
@@ -38,7 +38,7 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
-func newID() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+func newID() hub.ID { return hubtest.NewID() }
 
 func laneOf(tenant string) db.Lane {
 	return db.Lane{Tenant: hub.TenantID(tenant), Destination: hub.DestinationID{ID: newID()}}

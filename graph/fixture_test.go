@@ -25,6 +25,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/address"
 	"github.com/streaming-hub/streaming-hub/hub/health"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 )
 
@@ -231,7 +232,7 @@ func (w *world) exec(sql string, args ...any) {
 	}
 }
 
-func newID() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+func newID() hub.ID { return hubtest.NewID() }
 
 // subscriptionOf makes a verified webhook subscription by SQL.
 func (w *world) subscriptionOf(tenant string) (sub, dest hub.ID) {

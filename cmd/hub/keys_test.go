@@ -10,6 +10,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/db/dbtest"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 )
 
@@ -25,7 +26,7 @@ func TestKeys_status_and_rewrap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := func() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+	id := hubtest.NewID
 	_, _, err = d.CreateSubscription(t.Context(), db.NewSubscription{
 		Subscription: hub.EventSubscription{
 			ID: hub.SubscriptionID{ID: id()}, Tenant: "acme", Name: "x", EventTypes: []string{"*"}, Kind: hub.SinkWebhook,

@@ -1,7 +1,6 @@
 package adminapi_test
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/db/dbtest"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 )
 
 type answer struct {
@@ -41,7 +41,7 @@ func TestDLQ(t *testing.T) {
 		}
 		return text
 	}
-	id := func() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+	id := hubtest.NewID
 	offset := int64(1 << 60)
 	var list []db.NewObservation
 	for _, tenant := range []hub.TenantID{"acme", "beta", ""} {

@@ -17,6 +17,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db/dbtest"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/address"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 )
 
@@ -119,7 +120,7 @@ func TestVerify(t *testing.T) {
 		{"a_token_is_needed", "shub_nonsense", id, 401, "unauthenticated"},
 		{"viewer_may_not", token("acme", hub.Viewer), id, 403, "forbidden"},
 		{"another_tenant_finds_nothing", token("bolt", hub.Admin), id, 404, "not_found"},
-		{"unknown_id", operator, controlplane.GlobalID(controlplane.SubscriptionIDs, hub.NewID(time.Now(), rand.Reader)), 404, "not_found"},
+		{"unknown_id", operator, controlplane.GlobalID(controlplane.SubscriptionIDs, hubtest.NewID()), 404, "not_found"},
 		{"no_id", operator, "nonsense", 404, "not_found"},
 	} {
 		t.Run(row.rule, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/breaker"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,7 +42,7 @@ type board struct {
 	moved []db.Lane
 }
 
-func newID() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+func newID() hub.ID { return hubtest.NewID() }
 
 // bubble runs a test of two boards; change adapts what they are made of.
 func bubble(t *testing.T, change func(c *cluster), test func(c *cluster)) {

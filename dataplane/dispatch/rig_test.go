@@ -19,6 +19,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 )
 
@@ -118,7 +119,7 @@ type rig struct {
 	hard func() // ends what still works
 }
 
-func newID() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+func newID() hub.ID { return hubtest.NewID() }
 
 // bubble runs a test of a pool with so many destinations; change adapts it
 // before it is made. Run is not started.

@@ -20,6 +20,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 	rules "github.com/streaming-hub/streaming-hub/hub/health"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,7 +47,7 @@ type replica struct {
 	stop func() // waits until it has written what was left
 }
 
-func newID() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+func newID() hub.ID { return hubtest.NewID() }
 
 // bubble runs a test of two replicas; change adapts what they are made of.
 func bubble(t *testing.T, change func(c *cluster), test func(c *cluster)) {

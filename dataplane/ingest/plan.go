@@ -75,6 +75,7 @@ const maxQuarantineBody = 1 << 20
 func MakePlan(records []Record, w World) Plan {
 	p := planner{
 		world: w,
+		ids:   hub.NewIDs(w.Now, w.Random),
 		seqs:  make(map[hub.TenantID]int64, len(w.State.Tenants)),
 		seen:  make(map[hub.ID]hub.ID, len(records)),
 		plan: Plan{
@@ -91,6 +92,7 @@ func MakePlan(records []Record, w World) Plan {
 
 type planner struct {
 	world World
+	ids   *hub.IDs
 	plan  Plan
 	seqs  map[hub.TenantID]int64
 	seen  map[hub.ID]hub.ID // keys placed by this batch → content
@@ -131,7 +133,7 @@ func (p *planner) accept(r *Record) {
 	if !ok {
 		next = counter.NextSeq
 	}
-	ev.ID = hub.EventID{ID: hub.NewID(p.world.Now, p.world.Random)}
+	ev.ID = hub.EventID{ID: p.ids.Next()}
 	ev.Seq, ev.ReceivedAt = next, p.world.Now
 	p.seqs[ev.Tenant] = next + 1
 	p.remember(r.Key, r.Content, ev.ID.ID)
@@ -149,7 +151,7 @@ func (p *planner) accept(r *Record) {
 			DueIn: retry.First(policy, p.world.Jitter()), Last: retry.MaxAttempts(policy) == 1,
 			Limited: p.world.Router.Limited(sub),
 			Delivery: hub.Delivery{
-				ID: hub.DeliveryID{ID: hub.NewID(p.world.Now, p.world.Random)}, Event: ev.ID, Tenant: ev.Tenant,
+				ID: hub.DeliveryID{ID: p.ids.Next()}, Event: ev.ID, Tenant: ev.Tenant,
 				Subscription: sub.ID, Destination: sub.Destination, Run: 1,
 				ReceivedAt: p.world.Now, DueAt: p.world.Now, BodyBytes: int32(len(ev.Body)),
 			},
@@ -184,7 +186,7 @@ func (p *planner) quarantine(r *Record, reason wire.Reason) {
 		return
 	}
 	q := db.QuarantinedRecord{
-		ID: hub.NewID(p.world.Now, p.world.Random), Reason: string(reason), Offset: r.Offset,
+		ID: p.ids.Next(), Reason: string(reason), Offset: r.Offset,
 		Tenant: r.Verdict.Event.Tenant, Body: r.Value, BodyBytes: int32(len(r.Value)),
 	}
 	if len(q.Body) > maxQuarantineBody {

@@ -1,8 +1,10 @@
 package ingest
 
 import (
+	"bytes"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +172,9 @@ func TestMakePlan_events_are_numbered_in_the_order_of_arrival(t *testing.T) {
 		}
 	}
 	want := []string{"acme a 10 at 5", "bolt b 1 at 6", "acme c 11 at 7", "acme d 12 at 9", "bolt e 2 at 10"}
+	if !slices.IsSortedFunc(p.Writes.Events, func(a, b hub.Event) int { return bytes.Compare(a.ID.ID[:], b.ID.ID[:]) }) {
+		t.Error("a list by id does not show the events in their order")
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -184,6 +189,9 @@ func TestMakePlan_deliveries(t *testing.T) {
 	p := MakePlan([]Record{good(1, "acme", "a", "body"), good(2, "bolt", "b", "")}, world(wishes{"acme": {now, pull, later}}))
 	if len(p.Writes.Deliveries) != 2 {
 		t.Fatalf("%d deliveries, want one for each webhook and none to pull", len(p.Writes.Deliveries))
+	}
+	if a, b := p.Writes.Deliveries[0].Delivery.ID.ID, p.Writes.Deliveries[1].Delivery.ID.ID; bytes.Compare(a[:], b[:]) >= 0 {
+		t.Errorf("delivery %s is listed as older than %s, which was made later", a, b)
 	}
 	for i, sub := range []*hub.EventSubscription{now, later} {
 		d := p.Writes.Deliveries[i]

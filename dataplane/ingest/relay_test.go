@@ -14,6 +14,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 	"github.com/streaming-hub/streaming-hub/hub/wire"
 )
@@ -30,7 +31,7 @@ func (f *memoryFeed) tell(items ...db.FeedItem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.rows = append(f.rows, db.FeedRow{
-		Place: db.FeedPlace{Xid: uint64(len(f.rows) + 1), Row: hub.NewID(time.Now(), rand.Reader)}, Lines: db.FeedLines(items),
+		Place: db.FeedPlace{Xid: uint64(len(f.rows) + 1), Row: hubtest.NewID()}, Lines: db.FeedLines(items),
 	})
 }
 

@@ -1,7 +1,6 @@
 package pull
 
 import (
-	"crypto/rand"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +13,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 )
 
 func TestAPI_pages_follow_each_other(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAPI_saved_filter(t *testing.T) {
 	w := newWorld(t)
 	w.store("acme", fact("lender", "loan", "approved", 1, ""), fact("tracer", "loan", "approved", 1, ""), fact("lender", "loan", "paid", 2, ""))
 	save := func(tenant hub.TenantID, kind hub.SinkKind, url string) string {
-		id := func() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+		id := hubtest.NewID
 		s := hub.EventSubscription{
 			ID: hub.SubscriptionID{ID: id()}, Tenant: tenant, Name: "x", CreatedAt: time.Now(), Version: 1, Enabled: true,
 			Origin: "lender", EventTypes: []string{"loan.*"}, Kind: kind, VerificationState: hub.VerificationPending, Timeout: hub.DefaultTimeout,

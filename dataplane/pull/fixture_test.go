@@ -21,6 +21,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/db/dbtest"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 )
 
 // world is a database of one test with the pull API over it.
@@ -85,7 +86,7 @@ func (w *world) token(tenant hub.TenantID) string {
 // fact is an event without its place.
 func fact(source, resource, event string, major int32, body string) hub.Event {
 	return hub.Event{
-		ID: hub.EventID{ID: hub.NewID(time.Now(), rand.Reader)}, CEID: rand.Text(), Source: source,
+		ID: hub.EventID{ID: hubtest.NewID()}, CEID: rand.Text(), Source: source,
 		CEType:       "studio.lerian." + source + "." + resource + "." + event,
 		ResourceType: resource, EventType: event, SchemaVersion: strconv.Itoa(int(major)), SchemaMajor: major,
 		Time: "2026-01-02T03:04:05Z", Body: []byte(body),

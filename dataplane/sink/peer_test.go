@@ -19,6 +19,7 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/address"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 	"github.com/streaming-hub/streaming-hub/hub/signing"
 )
@@ -190,7 +191,7 @@ func newKey() secret.Secret {
 }
 
 func jobTo(url string, timeout time.Duration) Job {
-	id := func() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+	id := hubtest.NewID
 	return Job{
 		URL: url, Timeout: timeout, Number: 3, AttemptID: hub.AttemptID{ID: id()},
 		Signer:   signing.NewSigner([]secret.Secret{newKey()}),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 )
 
@@ -84,7 +85,7 @@ func newScene(t *testing.T, change func(d *Deps)) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := func() hub.ID { return hub.NewID(time.Now(), rand.Reader) }
+	id := hubtest.NewID
 	s := &scene{keyring: keyring, sub: hub.SubscriptionID{ID: id()}, dest: hub.DestinationID{ID: id()}, log: &bytes.Buffer{}}
 	s.store = &memoryStore{configs: map[hub.TenantID]*db.TenantConfig{"acme": {
 		Tenant: "acme", Version: 3,
@@ -111,7 +112,7 @@ func (s *scene) keys(t *testing.T, ends ...time.Time) {
 	dest := s.store.configs["acme"].Destinations[s.dest]
 	dest.Secrets = nil
 	for i, end := range ends {
-		binding := secret.Binding{Tenant: "acme", Row: hub.NewID(time.Now(), rand.Reader), Version: int32(len(ends) - i)}
+		binding := secret.Binding{Tenant: "acme", Row: hubtest.NewID(), Version: int32(len(ends) - i)}
 		_, key := secret.NewSigning(rand.Reader)
 		sealed, err := s.keyring.Seal(rand.Reader, key, binding)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 	"github.com/streaming-hub/streaming-hub/hub/retry"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 )
@@ -134,7 +135,7 @@ func TestTenant_Route(t *testing.T) {
 func (s *scene) credential(t *testing.T, c hub.Credential, plain string) *db.SealedCredential {
 	t.Helper()
 	c.Version = 1
-	binding := secret.Binding{Tenant: "acme", Row: hub.NewID(time.Now(), rand.Reader), Version: 1}
+	binding := secret.Binding{Tenant: "acme", Row: hubtest.NewID(), Version: 1}
 	sealed, err := s.keyring.Seal(rand.Reader, secret.New([]byte(plain)), binding)
 	if err != nil {
 		t.Fatal(err)
