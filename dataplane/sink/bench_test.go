@@ -48,7 +48,7 @@ func BenchmarkAttempt(b *testing.B) {
 			defer w.Close()
 			roots := x509.NewCertPool()
 			roots.AddCert(ca.cert)
-			w.pool.transport.TLSClientConfig.RootCAs = roots
+			w.pool.opener.tls.RootCAs = roots
 			job := jobTo(scheme+"://"+strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)+"/hook", 5*time.Second)
 			job.Event.Body = make([]byte, 1024)
 			b.ReportAllocs()

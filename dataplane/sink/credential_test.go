@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -153,6 +155,28 @@ func TestAttempt_hides_the_credential(t *testing.T) {
 			}
 		}
 	}
+	t.Run("in_base64_and_hex", func(t *testing.T) {
+		const token = "eyJ0/t0ken+=&<x>?"
+		for before := range 4 {
+			for after := range 4 {
+				text := strings.Repeat("~", before) + token + strings.Repeat("?", after)
+				for notation, encode := range map[string]func([]byte) string{
+					"base64": base64.StdEncoding.EncodeToString, "base64url": base64.RawURLEncoding.EncodeToString,
+					"hex": hex.EncodeToString, "HEX": func(b []byte) string { return strings.ToUpper(hex.EncodeToString(b)) },
+				} {
+					body := "you sent " + encode([]byte(text)) + " to us"
+					p := answering(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+					job := jobTo(p.url(), 5*time.Second)
+					job.Credential = Bearer(sealed(token))
+					got := attempt(t, newSink(t, development), job).Answer.Snippet
+					// At either end a letter may stay that holds bits of a neighbour too.
+					if !strings.Contains(got, redacted) || len(got) > len("you sent ")+len(redacted)+len(" to us")+2*before+2*after+6 {
+						t.Errorf("%s of %q: %q", notation, text, got)
+					}
+				}
+			}
+		}
+	})
 	t.Run("and_shows_the_rest", func(t *testing.T) {
 		p := answering(t, "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nYou sent t0ken, sir.")
 		job := jobTo(p.url(), 5*time.Second)

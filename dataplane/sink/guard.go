@@ -58,7 +58,7 @@ func newGuard(p address.Policy) *guard {
 	}
 }
 
-func (g *guard) dial(ctx context.Context, network, hostport string) (net.Conn, error) {
+func (g *guard) dial(ctx context.Context, network, hostport string) (*briefFarewell, error) {
 	host, portText, err := net.SplitHostPort(hostport)
 	if err != nil {
 		return nil, &BlockedError{Host: hostport, Reason: err}
@@ -92,7 +92,7 @@ func (g *guard) dial(ctx context.Context, network, hostport string) (net.Conn, e
 }
 
 // connect dials one address of those left, with its share of the time.
-func (g *guard) connect(ctx context.Context, network string, to netip.AddrPort, left int) (net.Conn, error) {
+func (g *guard) connect(ctx context.Context, network string, to netip.AddrPort, left int) (*briefFarewell, error) {
 	if deadline, ok := ctx.Deadline(); ok && left > 1 {
 		share := time.Until(deadline) / time.Duration(left)
 		shorter, cancel := context.WithTimeout(ctx, share)
@@ -103,7 +103,7 @@ func (g *guard) connect(ctx context.Context, network string, to netip.AddrPort, 
 	if err != nil {
 		return nil, err
 	}
-	return briefFarewell{conn}, nil
+	return &briefFarewell{conn}, nil
 }
 
 // briefFarewell is a connection that does not wait long to close.
@@ -111,7 +111,7 @@ type briefFarewell struct{ net.Conn }
 
 // SetWriteDeadline is called by crypto/tls before its closing message only; it
 // gives a peer five seconds to take it.
-func (c briefFarewell) SetWriteDeadline(t time.Time) error {
+func (c *briefFarewell) SetWriteDeadline(t time.Time) error {
 	if soon := time.Now().Add(closeTimeout); t.After(soon) {
 		t = soon
 	}

@@ -216,7 +216,7 @@ func TestGuard_farewell_is_brief(t *testing.T) {
 	defer far.Close()
 	defer near.Close()
 	begun := time.Now()
-	if err := (briefFarewell{near}).SetWriteDeadline(begun.Add(5 * time.Second)); err != nil {
+	if err := (&briefFarewell{near}).SetWriteDeadline(begun.Add(5 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := near.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -234,7 +234,7 @@ func TestAttempt_TLS(t *testing.T) {
 		w := newSink(t, development)
 		roots := x509.NewCertPool()
 		roots.AddCert(ca.cert)
-		w.pool.transport.TLSClientConfig.RootCAs = roots
+		w.pool.opener.tls.RootCAs = roots
 		return w
 	}
 	to := func(p *peer) Job {

@@ -178,7 +178,7 @@ func trusting(t *testing.T, p address.Policy, ca *authority) *Webhook {
 	w := newSink(t, p)
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.cert)
-	w.pool.transport.TLSClientConfig.RootCAs = roots
+	w.pool.opener.tls.RootCAs = roots
 	return w
 }
 

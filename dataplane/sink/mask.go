@@ -3,6 +3,7 @@ package sink
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"net/url"
 	"strings"
@@ -43,7 +44,7 @@ func newMask(c *Credential) mask {
 		if part == "" || i > 0 && len(part) < minPart {
 			continue
 		}
-		for _, form := range notations(part) {
+		for _, form := range append(notations(part), encodings(part)...) {
 			m.forms = append(m.forms, form)
 			m.longest = max(m.longest, len(form))
 		}
@@ -66,6 +67,29 @@ func notations(s string) []string {
 	} {
 		if form != s {
 			list = append(list, form)
+		}
+	}
+	return list
+}
+
+// minEncoded is the shortest part of a credential that is looked for in base64
+// and hex, in bytes: what stands for a shorter one stands in ordinary text too.
+const minEncoded = 8
+
+// encodings are a text in hex, and in base64 as it stands when it is a part of
+// what was encoded: three bytes become four letters, so that it has three faces,
+// less the letters at its ends that its neighbours share.
+func encodings(s string) []string {
+	if len(s) < minEncoded {
+		return nil
+	}
+	low := hex.EncodeToString([]byte(s))
+	list := []string{low, strings.ToUpper(low)}
+	for before := range 3 {
+		padded := append(make([]byte, before), s...)
+		from, to := (before*8+5)/6, len(padded)*8/6
+		for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			list = append(list, alphabet.EncodeToString(padded)[from:to])
 		}
 	}
 	return list

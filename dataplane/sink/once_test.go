@@ -96,7 +96,7 @@ func (w *Webhook) waitForEnd(t *testing.T) {
 		w.pool.mu.Lock()
 		for _, list := range w.pool.idle {
 			for _, c := range list {
-				if c.Err() == nil && c.Available() > 0 {
+				if !c.ended() {
 					open++
 				}
 			}

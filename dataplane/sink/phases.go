@@ -14,11 +14,10 @@ import (
 type peerFacts struct {
 	remoteIP   string
 	tlsVersion string // "TLS 1.3" or ""
-	http2      bool
 }
 
-// phases follows an attempt through net/http's hooks, which run on several
-// goroutines.
+// phases follows an attempt. Some of what it is told comes from net/http's
+// hooks, which run on several goroutines.
 type phases struct {
 	now     func() time.Time
 	started time.Time
@@ -68,7 +67,8 @@ func (p *phases) wasSent() bool {
 	return p.sent
 }
 
-func (p *phases) trace() *httptrace.ClientTrace {
+// traceOfDial follows a look-up and the connection to what it found.
+func (p *phases) traceOfDial() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		DNSStart: func(httptrace.DNSStartInfo) {
 			p.mu.Lock()
@@ -98,37 +98,54 @@ func (p *phases) trace() *httptrace.ClientTrace {
 			}
 			p.mu.Unlock()
 		},
-		TLSHandshakeStart: func() {
-			p.mu.Lock()
-			p.phase, p.tlsAt = hub.PhaseTLS, p.now()
-			p.mu.Unlock()
-		},
-		TLSHandshakeDone: func(state tls.ConnectionState, err error) {
-			p.mu.Lock()
-			if p.timings.TLS = p.micros(p.tlsAt); err == nil {
-				p.phase = hub.PhaseRequest
-				p.peer.tlsVersion = tls.VersionName(state.Version)
-				p.peer.http2 = state.NegotiatedProtocol == "h2"
-			}
-			p.mu.Unlock()
-		},
-		WroteHeaders: func() {
-			p.mu.Lock()
-			p.sent = true
-			p.mu.Unlock()
-		},
+	}
+}
+
+func (p *phases) handshakeBegun() {
+	p.mu.Lock()
+	p.phase, p.tlsAt = hub.PhaseTLS, p.now()
+	p.mu.Unlock()
+}
+
+func (p *phases) handshakeEnded(state tls.ConnectionState, err error) {
+	p.mu.Lock()
+	if p.timings.TLS = p.micros(p.tlsAt); err == nil {
+		p.phase = hub.PhaseRequest
+		p.peer.tlsVersion = tls.VersionName(state.Version)
+	}
+	p.mu.Unlock()
+}
+
+// headSent tells that the receiver may see the request from now on.
+func (p *phases) headSent() {
+	p.mu.Lock()
+	p.sent = true
+	p.mu.Unlock()
+}
+
+func (p *phases) requestSent() {
+	p.mu.Lock()
+	p.phase = hub.PhaseAnswer
+	p.mu.Unlock()
+}
+
+// answerBegun tells of the answer's first byte.
+func (p *phases) answerBegun() {
+	p.mu.Lock()
+	p.phase, p.answered, p.timings.FirstByte = hub.PhaseAnswer, true, p.micros(p.started)
+	p.mu.Unlock()
+}
+
+// traceOfRequest follows a request that net/http sends.
+func (p *phases) traceOfRequest() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		WroteHeaders: p.headSent,
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			if info.Err == nil {
-				p.mu.Lock()
-				p.phase = hub.PhaseAnswer
-				p.mu.Unlock()
+				p.requestSent()
 			}
 		},
-		GotFirstResponseByte: func() {
-			p.mu.Lock()
-			p.phase, p.answered, p.timings.FirstByte = hub.PhaseAnswer, true, p.micros(p.started)
-			p.mu.Unlock()
-		},
+		GotFirstResponseByte: p.answerBegun,
 	}
 }
 

@@ -24,11 +24,26 @@ type place struct {
 	identity        identity
 }
 
-// connection carries one request at a time, on HTTP/2 too. A stream that
-// stalls, or a peer that stops reading, thus holds up the attempt that it
-// belongs to and no other.
+// carrier is an open connection in one version of HTTP. It carries one request
+// at a time.
+type carrier interface {
+	// roundTrip sends a request and reads the head of its answer. An error says
+	// that there was no answer; the connection is then good for nothing.
+	roundTrip(ctx context.Context, r *request, clock *phases) (*http.Response, error)
+	// free ends a request whose answer was read to its end, and reports
+	// whether another one may follow.
+	free() bool
+	// reserve takes an idle connection for the next request; it reports whether
+	// it is still open.
+	reserve() bool
+	// ended reports whether an idle connection can carry no more requests.
+	ended() bool
+	close()
+}
+
+// connection is a carrier and what the pool knows of it.
 type connection struct {
-	*http.ClientConn
+	carrier
 	place     place
 	peer      peerFacts
 	kept      bool // it has carried a request before
@@ -38,8 +53,8 @@ type connection struct {
 
 // pool keeps open connections for the next attempt.
 type pool struct {
-	transport *http.Transport
-	now       func() time.Time
+	opener *opener
+	now    func() time.Time
 
 	mu       sync.Mutex
 	idle     map[place][]*connection // the one idle for the shortest time last
@@ -48,8 +63,8 @@ type pool struct {
 	sweeping *time.Timer // set while connections are idle
 }
 
-func newPool(t *http.Transport, now func() time.Time) *pool {
-	return &pool{transport: t, now: now, idle: make(map[place][]*connection)}
+func newPool(o *opener, now func() time.Time) *pool {
+	return &pool{opener: o, now: now, idle: make(map[place][]*connection)}
 }
 
 // take gives a connection that nobody else uses, kept or new. A new one is
@@ -60,50 +75,34 @@ func (p *pool) take(ctx context.Context, at place, cert *Certificate, clock *pha
 		if c == nil {
 			return p.open(ctx, at, cert, clock)
 		}
-		if c.Reserve() == nil {
+		if c.reserve() {
 			clock.reuse(c.peer)
 			return c, nil
 		}
-		c.Close() // the receiver has ended it meanwhile
+		c.close() // the receiver has ended it meanwhile
 	}
 }
 
 func (p *pool) open(ctx context.Context, at place, cert *Certificate, clock *phases) (*connection, error) {
-	if cert != nil {
-		ctx = context.WithValue(ctx, certificateKey{}, cert)
-	}
-	raw, err := p.transport.NewClientConn(ctx, at.scheme, at.address)
+	opened, err := p.opener.open(ctx, at, cert, clock)
 	if err != nil {
 		return nil, err
 	}
-	return &connection{ClientConn: raw, place: at, peer: clock.connected(), born: p.now()}, nil
+	return &connection{carrier: opened, place: at, peer: clock.connected(), born: p.now()}, nil
 }
+
+// settleTime is how long a request may take to end after its answer did. It
+// ends within microseconds, unless the receiver answered without taking the
+// body.
+const settleTime = 50 * time.Millisecond
 
 // give keeps a connection whose answer was read to its end, if it can carry
 // another request.
 func (p *pool) give(c *connection) {
 	now := p.now()
-	if !c.settled() || c.Available() == 0 || now.Sub(c.born) > maxAge || !p.keep(c, now) {
-		c.Close()
+	if !c.free() || now.Sub(c.born) > maxAge || !p.keep(c, now) {
+		c.close()
 	}
-}
-
-// settleTime is how long an HTTP/2 request may take to end after its answer
-// did. It ends within microseconds, unless the receiver answered without taking
-// the body.
-const settleTime = 50 * time.Millisecond
-
-// settled waits until a request is over at this end as well: its goroutine
-// ends a moment after the answer. It looks again and again, because the
-// connection's state hook leaves out a change that comes while it runs.
-func (c *connection) settled() bool {
-	for wait := 20 * time.Microsecond; c.peer.http2 && c.InFlight() > 0; wait *= 2 {
-		if wait > settleTime {
-			return false
-		}
-		time.Sleep(wait)
-	}
-	return true
 }
 
 func (p *pool) pop(at place) *connection {
@@ -163,7 +162,7 @@ func (p *pool) evict() {
 	}
 	if oldest != nil {
 		p.setIdle(oldest.place, append([]*connection(nil), p.idle[oldest.place][1:]...))
-		go oldest.Close()
+		go oldest.close()
 	}
 }
 
@@ -175,7 +174,7 @@ func (p *pool) sweep() {
 	for at, list := range p.idle {
 		kept := list[:0]
 		for _, c := range list {
-			if now.Sub(c.idleSince) > maxIdleTime || now.Sub(c.born) > maxAge || c.Err() != nil {
+			if now.Sub(c.idleSince) > maxIdleTime || now.Sub(c.born) > maxAge || c.ended() {
 				ended = append(ended, c)
 			} else {
 				kept = append(kept, c)
@@ -193,7 +192,7 @@ func (p *pool) sweep() {
 	}
 	p.mu.Unlock()
 	for _, c := range ended {
-		c.Close()
+		c.close()
 	}
 }
 
@@ -208,7 +207,7 @@ func (p *pool) close() {
 	p.mu.Unlock()
 	for _, list := range idle {
 		for _, c := range list {
-			c.Close()
+			c.close()
 		}
 	}
 }

@@ -120,7 +120,7 @@ func TestPool(t *testing.T) {
 		kept := w.pool.pop(place{scheme: "http", address: p.addr})
 		now := clock.read()
 		for i := range maxIdle {
-			c := &connection{ClientConn: kept.ClientConn, place: place{address: fmt.Sprint(i / 4)}}
+			c := &connection{carrier: kept.carrier, place: place{address: fmt.Sprint(i / 4)}}
 			if !w.pool.keep(c, now.Add(time.Duration(i))) {
 				t.Fatal("not kept")
 			}
@@ -139,7 +139,7 @@ func TestPool(t *testing.T) {
 		at := place{scheme: "http", address: p.addr}
 		kept := w.pool.pop(at)
 		for range maxIdlePerPlace {
-			w.pool.keep(&connection{ClientConn: kept.ClientConn, place: at}, clock.read())
+			w.pool.keep(&connection{carrier: kept.carrier, place: at}, clock.read())
 		}
 		if w.pool.keep(kept, clock.read()) {
 			t.Error("one more was kept")

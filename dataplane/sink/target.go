@@ -11,9 +11,10 @@ import (
 
 // target is a destination's URL, read once.
 type target struct {
-	url     *url.URL
-	place   place
-	refused error
+	url        *url.URL
+	requestURI string // path and query as they stand in a request
+	place      place
+	refused    error
 }
 
 // maxTargets bounds what targets keeps. Beyond it all are read anew: many URLs
@@ -59,5 +60,5 @@ func (t *targets) read(raw string) *target {
 			port = "80"
 		}
 	}
-	return &target{url: u, place: place{scheme: u.Scheme, address: net.JoinHostPort(u.Hostname(), port)}}
+	return &target{url: u, requestURI: u.RequestURI(), place: place{scheme: u.Scheme, address: net.JoinHostPort(u.Hostname(), port)}}
 }

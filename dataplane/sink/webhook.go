@@ -1,13 +1,9 @@
 package sink
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptrace"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +22,7 @@ type Webhook struct {
 	targets   targets
 	prefix    string
 	signature string // name of the hub's own signature header
-	userAgent []string
+	userAgent string
 	now       func() time.Time
 	log       *slog.Logger
 	scratch   sync.Pool // *[]hub.Header, the lines of a request
@@ -66,11 +62,11 @@ func NewWebhook(c Config) *Webhook {
 	g := newGuard(c.Policy)
 	return &Webhook{
 		guard:     g,
-		pool:      newPool(newTransport(g), c.Now),
+		pool:      newPool(newOpener(g), c.Now),
 		targets:   targets{policy: c.Policy},
 		prefix:    c.HeaderPrefix,
 		signature: c.HeaderPrefix + "Signature",
-		userAgent: []string{c.UserAgent},
+		userAgent: c.UserAgent,
 		now:       c.Now,
 		log:       c.Log,
 		scratch:   sync.Pool{New: func() any { return new([]hub.Header) }},
@@ -94,7 +90,7 @@ func (w *Webhook) Attempt(ctx context.Context, job Job) hub.Attempt {
 	clock := &phases{now: w.now, started: started, phase: hub.PhasePrepare}
 	hidden := newMask(job.Credential)
 
-	err := w.exchange(httptrace.WithClientTrace(ctx, clock.trace()), job, &attempt, clock, &hidden)
+	err := w.exchange(ctx, job, &attempt, clock, &hidden)
 	phase, answered := clock.record(&attempt)
 	if err != nil {
 		// The transport's own error can hide that time was up.
@@ -115,10 +111,17 @@ func (w *Webhook) exchange(ctx context.Context, job Job, attempt *hub.Attempt, c
 	if to.refused != nil {
 		return to.refused
 	}
-	header, err := w.header(&job, attempt.Started)
+	scratch := w.scratch.Get().(*[]hub.Header)
+	defer func() {
+		clear(*scratch) // there may be a credential in it
+		w.scratch.Put(scratch)
+	}()
+	lines, err := w.lines((*scratch)[:0], &job, attempt.Started)
 	if err != nil {
 		return err
 	}
+	*scratch = lines
+	r := &request{to: to, lines: lines, body: job.Event.Body}
 	at := to.place
 	at.identity = identityOf(job.Certificate)
 	clock.enter(hub.PhaseConnect)
@@ -127,13 +130,13 @@ func (w *Webhook) exchange(ctx context.Context, job Job, attempt *hub.Attempt, c
 		if err != nil {
 			return err
 		}
-		res, err := c.RoundTrip(request(ctx, to, header, job.Event.Body))
+		res, err := c.roundTrip(ctx, r, clock)
 		if err == nil {
 			var whole bool
 			if attempt.Answer, whole = w.read(res, hidden); whole {
 				w.pool.give(c)
 			} else {
-				c.Close()
+				c.close()
 			}
 			if res.StatusCode < 200 || res.StatusCode > 299 {
 				attempt.Failure = StatusFailure(attempt.Answer.Status, res.Header.Get("Location"))
@@ -143,7 +146,7 @@ func (w *Webhook) exchange(ctx context.Context, job Job, attempt *hub.Attempt, c
 			}
 			return nil
 		}
-		c.Close()
+		c.close()
 		// A kept connection may turn out to be closed before the head of the
 		// request was written: then nothing was sent, and the next one is as
 		// good as the first. After that point an attempt never tries again.
@@ -153,41 +156,21 @@ func (w *Webhook) exchange(ctx context.Context, job Job, attempt *hub.Attempt, c
 	}
 }
 
-// request has a body that can be read once and no way to get another: whatever
-// failed, nothing underneath could send it again.
-func request(ctx context.Context, to *target, header http.Header, body []byte) *http.Request {
-	req := &http.Request{
-		Method: http.MethodPost, URL: to.url, Host: to.url.Host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		ContentLength: int64(len(body)), Body: http.NoBody,
-	}
-	if len(body) > 0 {
-		req.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	return req.WithContext(ctx)
+// request is what goes out. Names are written as they are here: HTTP does not
+// mind case.
+type request struct {
+	to    *target
+	lines []hub.Header
+	body  []byte
 }
 
-// header is all that is sent before the body. Names go out as they are written
-// here: HTTP does not mind case, and canonical ones would be made anew for each
-// attempt.
-func (w *Webhook) header(job *Job, at time.Time) (http.Header, error) {
-	scratch := w.scratch.Get().(*[]hub.Header)
-	lines := wire.WebhookHeaders((*scratch)[:0], w.prefix, job.Event, job.Delivery, job.AttemptID, job.Number, at)
-	header := make(http.Header, len(lines)+len(job.Headers)+4)
-	values := make([]string, len(lines)+len(job.Headers)+3)
-	set := func(name, value string) {
-		values[0] = value
-		header[name], values = values[:1:1], values[1:]
-	}
-	for _, l := range lines {
-		set(l.Name, l.Value)
-	}
-	*scratch = lines
-	w.scratch.Put(scratch)
+// lines appends to dst all that is sent before the body.
+func (w *Webhook) lines(dst []hub.Header, job *Job, at time.Time) ([]hub.Header, error) {
+	dst = wire.WebhookHeaders(dst, w.prefix, job.Event, job.Delivery, job.AttemptID, job.Number, at)
 	for _, h := range job.Headers {
 		value := strings.Trim(h.Value, " \t")
 		if wire.CheckCustomHeaderUnder(w.prefix, h.Name, value) == nil && (job.Credential == nil || !strings.EqualFold(h.Name, job.Credential.Header)) {
-			set(h.Name, value)
+			dst = append(dst, hub.Header{Name: h.Name, Value: value})
 		}
 	}
 	if c := job.Credential; c != nil {
@@ -195,13 +178,14 @@ func (w *Webhook) header(job *Job, at time.Time) (http.Header, error) {
 		if err := wire.CheckCredentialHeader(w.prefix, c.Header, value); err != nil {
 			return nil, &unsendableError{reason: "the destination's credential cannot be sent: " + err.Error()}
 		}
-		set(c.Header, value)
+		dst = append(dst, hub.Header{Name: c.Header, Value: value})
 	}
 	standard, lerian := job.Signer.Sign(job.Delivery.ID.String(), at.Unix(), job.Event.Body)
-	set("webhook-signature", standard)
-	set(w.signature, lerian)
-	header["User-Agent"] = w.userAgent
-	return header, nil
+	return append(dst,
+		hub.Header{Name: "webhook-signature", Value: standard},
+		hub.Header{Name: w.signature, Value: lerian},
+		hub.Header{Name: "User-Agent", Value: w.userAgent},
+	), nil
 }
 
 // logRefusal tells the operator the address that the tenant is not shown.
