@@ -85,6 +85,21 @@ func TestHTTP1_kept_connection_is_looked_at(t *testing.T) {
 	}
 }
 
+// A second answer that came with the first is not the next request's.
+func TestHTTP1_two_answers_to_one_request(t *testing.T) {
+	p := newPeer(t, func(c *caller) {
+		for c.read() != nil && c.say(ok+"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n") {
+		}
+	})
+	w := newSink(t, development)
+	for range 3 {
+		wantFailure(t, attempt(t, w, jobTo(p.url(), 5*time.Second)), "", "")
+	}
+	if conns, n := p.counts(); conns != 3 || n != 3 {
+		t.Errorf("%d connections, %d requests, want one connection each", conns, n)
+	}
+}
+
 // A receiver that answers without taking a large body is heard at once, and the
 // connection, on which the rest of it would be read as a request, is closed.
 func TestHTTP1_answer_before_the_body_was_taken(t *testing.T) {
@@ -150,6 +165,18 @@ func TestHTTP1_kept_connection_has_no_old_deadline(t *testing.T) {
 	wantFailure(t, attempt(t, w, jobTo(p.url(), 50*time.Millisecond)), "", "")
 	time.AfterFunc(200*time.Millisecond, func() { close(slow) })
 	wantFailure(t, attempt(t, w, jobTo(p.url(), 5*time.Second)), "", "")
+	if conns, _ := p.counts(); conns != 1 {
+		t.Errorf("%d connections, want 1", conns)
+	}
+}
+
+// The limit of an answer's head is none of its body.
+func TestHTTP1_long_answer_read_to_its_end_keeps_the_connection(t *testing.T) {
+	p := answering(t, head200+"Content-Length: 60000\r\n\r\n"+strings.Repeat("x", 60_000))
+	w := newSink(t, development)
+	for range 3 {
+		wantFailure(t, attempt(t, w, jobTo(p.url(), 5*time.Second)), "", "")
+	}
 	if conns, _ := p.counts(); conns != 1 {
 		t.Errorf("%d connections, want 1", conns)
 	}
