@@ -9,7 +9,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 GENERATED = db/internal/dbsqlc graph/generated graph/model
 
 .DEFAULT_GOAL := help
-.PHONY: help run build console test test-kafka race soak fuzz bench generate fmt fmt-check lint check-generated settings-doc clean
+.PHONY: help run build console test test-kafka race soak fuzz bench generate release-schema fmt fmt-check lint check-generated settings-doc clean
 
 help: ## say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,10 @@ bench: build ## measure; prints a table and ends in one JSON line (ARGS picks pa
 generate: ## make the generated code anew: sqlc, gqlgen
 	CGO_ENABLED=0 $(GO) tool -modfile=tools/go.mod sqlc generate
 	$(GO) tool gqlgen generate
+
+release-schema: ## take schema.graphql as released: what breaks it from now on is refused
+	cp schema.graphql docs/schema/released.graphql
+	grep '^#' docs/schema/breaking.txt >docs/schema/breaking.txt.new && mv docs/schema/breaking.txt.new docs/schema/breaking.txt
 
 fmt: ## format the Go code
 	@scripts/go-files | xargs gofmt -w

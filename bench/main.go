@@ -3,7 +3,9 @@
 // data plane as the separate program that it is, and a receiver that verifies
 // every signature. It prints a table and ends in one JSON line. A part fails,
 // and with it the run, unless every event arrived, each exactly once, and
-// every signature verified.
+// every signature verified. After a kill some may come again: the part kills
+// counts them. The parts lists and feed also run the control plane, and check
+// that its lists and live feed hold everything once.
 //
 //	make bench                          all parts
 //	make bench ARGS="--parts delivered,latency --events 100000"
@@ -38,11 +40,15 @@ var parts = []part{
 	{"backlog", measureBacklog},
 	{"quiet", measureQuiet},
 	{"hanging", measureHanging},
+	{"kills", measureKills},
+	{"lists", measureLists},
+	{"feed", measureFeed},
 }
 
 type options struct {
 	parts        []string
 	dataplane    string
+	controlplane string
 	events       int
 	tenants      int
 	workers      int
@@ -56,9 +62,18 @@ type options struct {
 	backlog      int
 	quietRate    int
 	hanging      int
-	profile      string
-	statements   bool
-	keepLogs     string
+	kills        int
+	killEvents   int
+	seed         uint64
+
+	listDeliveries, listDays, listPages int
+
+	feedRate, subscribers, stalled, wideSubscribers, feedSeconds int
+	commitTimes                                                  bool // Postgres keeps the time of each commit
+
+	profile    string
+	statements bool
+	keepLogs   string
 }
 
 // result is the last line of a run; nil means that the part was not run.
@@ -102,6 +117,7 @@ func run() error {
 	}
 	chosen := flag.String("parts", strings.Join(names, ","), "parts to run, of: "+strings.Join(names, ", "))
 	flag.StringVar(&o.dataplane, "dataplane", "bin/dataplane", "the program to measure")
+	flag.StringVar(&o.controlplane, "controlplane", "bin/controlplane", "the control plane of the parts lists and feed")
 	flag.IntVar(&o.events, "events", 200_000, "events of the part delivered")
 	flag.IntVar(&o.tenants, "tenants", 100, "tenants, each with one subscription and one destination")
 	flag.IntVar(&o.workers, "workers", 64, "dispatch workers of the parts delivered and latency")
@@ -115,6 +131,17 @@ func run() error {
 	flag.IntVar(&o.backlog, "backlog-events", 1_000_000, "events of the part backlog")
 	flag.IntVar(&o.quietRate, "quiet-rate", 50, "events per second of the quiet tenant in the part quiet")
 	flag.IntVar(&o.hanging, "hanging", 50, "destinations that never answer in the part hanging")
+	flag.IntVar(&o.kills, "kills", 100, "kills of the part kills, at least 1")
+	flag.IntVar(&o.killEvents, "kill-events", 100_000, "events of the part kills, at least as many as kills")
+	flag.Uint64Var(&o.seed, "seed", 0, "seed of the moments in the part kills; 0 draws one")
+	flag.IntVar(&o.listDeliveries, "list-deliveries", 1_000_000, "deliveries stored in the part lists")
+	flag.IntVar(&o.listDays, "list-days", 30, "days over which they are spread, each a partition")
+	flag.IntVar(&o.listPages, "list-pages", 200, "pages of each list")
+	flag.IntVar(&o.feedRate, "feed-rate", 1000, "events per second of the part feed")
+	flag.IntVar(&o.subscribers, "subscribers", 200, "subscribers of the part feed")
+	flag.IntVar(&o.stalled, "stalled", 50, "of these, how many read nothing; they follow all tenants")
+	flag.IntVar(&o.wideSubscribers, "wide", 5, "of those who read, how many follow all tenants; the others follow one each")
+	flag.IntVar(&o.feedSeconds, "feed-seconds", 90, "seconds of the part feed, more than 60")
 	flag.StringVar(&o.profile, "profile", "", "file for a CPU profile of the data plane in the parts delivered and ingest")
 	flag.BoolVar(&o.statements, "statements", false, "print what Postgres spent its time on in the parts delivered and ingest")
 	flag.StringVar(&o.keepLogs, "logs", "", "file for the data plane's log; default none")

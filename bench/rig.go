@@ -43,6 +43,7 @@ type rig struct {
 	receiver *child
 	plane    *child
 	planeURL string
+	control  *child
 	signing  string // one secret for all destinations: the receiver's look-up is not measured
 }
 
@@ -103,6 +104,9 @@ func newRig(ctx context.Context, o options, receiverArgs ...string) (r *rig, err
 	}
 	if o.statements {
 		settings["shared_preload_libraries"] = "pg_stat_statements"
+	}
+	if o.commitTimes {
+		settings["track_commit_timestamp"] = "on"
 	}
 	r.postgres, err = localpg.Start(ctx, localpg.Options{Settings: settings})
 	if err != nil {
@@ -178,60 +182,93 @@ func (r *rig) seed(ctx context.Context) error {
 // startPlane starts the data plane with the given role and workers and waits
 // until it is ready.
 func (r *rig) startPlane(ctx context.Context, role string, workers int) error {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if err := r.spawnPlane(ctx, role, workers); err != nil {
 		return err
 	}
-	addr := free.Addr().String()
-	free.Close()
-	cmd := exec.CommandContext(ctx, r.o.dataplane)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.Env = append(os.Environ(),
-		"STREAMING_HUB_POSTGRES_DSN="+r.postgres.DSN(),
+	return r.awaitReady(ctx, "the data plane", r.planeURL)
+}
+
+// spawnPlane is startPlane without the wait.
+func (r *rig) spawnPlane(ctx context.Context, role string, workers int) (err error) {
+	r.plane, err = r.spawn(ctx, r.o.dataplane,
 		"STREAMING_HUB_KAFKA_BROKERS="+r.broker.addr,
-		"STREAMING_HUB_KEK_KEYS="+r.kek,
-		"STREAMING_HUB_HTTP_LISTEN_ADDR="+addr,
 		"STREAMING_HUB_ROLE="+role,
-		"STREAMING_HUB_ALLOW_PRIVATE_SINKS=true",
 		"STREAMING_HUB_PROFILES_ENABLED=true",
 		fmt.Sprintf("STREAMING_HUB_DISPATCH_WORKERS=%d", workers),
 	)
+	if err == nil {
+		r.planeURL = "http://" + r.plane.addr
+	}
+	return err
+}
+
+// spawn starts one of the hub's programs on a free port.
+func (r *rig) spawn(ctx context.Context, program string, environ ...string) (*child, error) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	addr := free.Addr().String()
+	free.Close()
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Env = append(append(os.Environ(),
+		"STREAMING_HUB_POSTGRES_DSN="+r.postgres.DSN(),
+		"STREAMING_HUB_KEK_KEYS="+r.kek,
+		"STREAMING_HUB_HTTP_LISTEN_ADDR="+addr,
+		"STREAMING_HUB_ALLOW_PRIVATE_SINKS=true",
+	), environ...)
 	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
 	if r.o.keepLogs != "" {
 		file, err := os.OpenFile(r.o.keepLogs, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer file.Close()
 		cmd.Stderr = file
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start the data plane: %w", err)
+		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
-	r.plane, r.planeURL = &child{cmd: cmd, addr: addr}, "http://"+addr
-	return r.poll(ctx, 30*time.Second, "the data plane to be ready", func() (bool, error) {
-		res, err := http.Get(r.planeURL + "/readyz")
-		if err != nil {
-			return false, nil
-		}
-		res.Body.Close()
-		return res.StatusCode == http.StatusOK, nil
-	})
+	return &child{cmd: cmd, addr: addr}, nil
 }
 
-// poll asks until done, an error, or the time is over.
+func (r *rig) awaitReady(ctx context.Context, what, url string) error {
+	return r.poll(ctx, 30*time.Second, what+" to be ready", func() (bool, error) { return ready(url), nil })
+}
+
+func ready(url string) bool {
+	res, err := http.Get(url + "/readyz")
+	if err != nil {
+		return false
+	}
+	res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// poll asks until done; an error, or the end of the time, fails.
 func (r *rig) poll(ctx context.Context, limit time.Duration, what string, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ok, err := r.pollUntil(ctx, limit, done)
+	if !ok && err == nil {
+		return fmt.Errorf("waited %s for %s", limit, what)
+	}
+	return err
+}
+
+// pollUntil asks until done, an error, or the time is over; ok says whether it
+// was done.
+func (r *rig) pollUntil(ctx context.Context, limit time.Duration, done func() (bool, error)) (ok bool, err error) {
+	waiting, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if ok, err := done(); ok || err != nil {
-			return err
+			return ok, err
 		}
 		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited %s for %s", limit, what)
+		case <-waiting.Done():
+			return false, ctx.Err()
 		case <-tick.C:
 		}
 	}
@@ -271,6 +308,7 @@ func (r *rig) pids() map[string]int {
 }
 
 func (r *rig) close() {
+	r.control.stop(syscall.SIGTERM)
 	r.plane.stop(syscall.SIGTERM)
 	r.receiver.stop(syscall.SIGTERM)
 	r.broker.stop(syscall.SIGTERM)

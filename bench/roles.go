@@ -19,6 +19,7 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/dev/broker"
 	"github.com/streaming-hub/streaming-hub/dev/receiver"
+	"github.com/streaming-hub/streaming-hub/hub"
 )
 
 // runRole is the bench program as one of its own child processes, so that the
@@ -88,18 +89,62 @@ func destination(path string) int {
 	return n
 }
 
+// identities are the ids of the events whose requests verified.
+type identities struct {
+	mu   sync.Mutex
+	seen map[string]struct{}
+}
+
+func (i *identities) add(o receiver.Observation) {
+	if !o.Verified {
+		return
+	}
+	id := o.Header.Get("ce-tenantid") + " " + o.Header.Get("ce-id")
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.seen == nil {
+		i.seen = map[string]struct{}{}
+	}
+	i.seen[id] = struct{}{}
+}
+
+func (i *identities) count() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.seen)
+}
+
+// serveTimes says how often each of a list of deliveries came.
+func serveTimes(w http.ResponseWriter, req *http.Request, r *receiver.Receiver) {
+	var ids []hub.ID
+	if err := json.NewDecoder(req.Body).Decode(&ids); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	times := make([]int, len(ids))
+	for i, id := range ids {
+		times[i] = r.Times(id)
+	}
+	_ = json.NewEncoder(w).Encode(times)
+}
+
 func roleReceiver(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("receiver", flag.ContinueOnError)
 	delay := flags.Duration("delay", 0, "before each answer")
 	delayed := flags.Int("delayed", math.MaxInt, "destinations below this number take the delay")
 	timed := flags.Bool("timed", false, "measure latency")
 	timedFrom := flags.Int("timed-from", 0, "measure it for the destinations from this number on")
+	identify := flags.Bool("identities", false, "remember which events came verified")
 	hang := flags.Int("hang", 0, "destinations below this number never answer")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	var l latencies
+	var events identities
 	o := receiver.Options{CountOnly: true}
+	if *identify {
+		o.Observe = events.add
+	}
 	if *timed {
 		o.Observe = func(seen receiver.Observation) {
 			if destination(seen.Path) >= *timedFrom {
@@ -130,6 +175,12 @@ func roleReceiver(ctx context.Context, args []string) error {
 				"n": float64(len(sorted)), "p50": quantile(sorted, .5), "p99": quantile(sorted, .99),
 				"max": quantile(sorted, 1),
 			})
+			return
+		case "/times":
+			serveTimes(w, req, r)
+			return
+		case "/events":
+			_ = json.NewEncoder(w).Encode(map[string]int{"verified": events.count()})
 			return
 		case "/counts", "/secrets", "/requests":
 		default:

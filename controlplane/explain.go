@@ -25,6 +25,15 @@ type Facts struct {
 	// KillSwitch says that the verdicts of failure policies are shown and not
 	// acted on.
 	KillSwitch bool
+	// CurveSteps, if any, replace those of the CURVE, as where deliveries are
+	// made.
+	CurveSteps []time.Duration
+}
+
+// policy is the retry policy by which the attempts are made.
+func (f *Facts) policy() hub.RetryPolicy {
+	p, _ := retry.InForce(f.Subscription.RetryPolicy, f.CurveSteps)
+	return p
 }
 
 // Explain says in one sentence why a delivery stands where it stands and what
@@ -151,7 +160,7 @@ func (f *Facts) lastFrom() time.Time {
 	if skipped.IsZero() {
 		skipped = f.Now
 	}
-	return retry.LastFrom(f.Subscription.RetryPolicy, d.RunAttempts+1, later(f.Now, d.NextAt), d.ReceivedAt, skipped)
+	return retry.LastFrom(f.policy(), d.RunAttempts+1, later(f.Now, d.NextAt), d.ReceivedAt, skipped)
 }
 
 // attemptsLeft counts within the present run.
@@ -159,7 +168,7 @@ func (f *Facts) attemptsLeft() string {
 	if f.Subscription == nil {
 		return ""
 	}
-	all := retry.MaxAttempts(f.Subscription.RetryPolicy)
+	all := retry.MaxAttempts(f.policy())
 	left := max(all-f.Delivery.RunAttempts, 0)
 	if left > 1 && f.isLast() {
 		return ", past its age limit, so the next attempt is the last"

@@ -39,6 +39,7 @@ func TestExplain(t *testing.T) {
 	delivery := func(edit func(*hub.Standing)) change {
 		return func(c *Facts) { s := *c.Delivery; edit(&s); c.Delivery = &s }
 	}
+	curveSteps := func(steps ...time.Duration) change { return func(c *Facts) { c.CurveSteps = steps } }
 	open := breaker.State{Phase: breaker.Open, Cause: breaker.CauseRow, Failures: 5, OpenedAt: noon, OpenFor: 30 * time.Second, NextProbeAt: noon.Add(3 * minute)}
 	circuit := func(edit func(*breaker.State)) change {
 		return func(c *Facts) { c.Breaker = open; edit(&c.Breaker) }
@@ -83,6 +84,14 @@ func TestExplain(t *testing.T) {
 				s.ReceivedAt, s.FirstFailedAt = noon.Add(-90*time.Hour), noon.Add(-47*time.Hour)
 			})},
 			"waiting: attempt 5 comes at 12:05:00 UTC, 7 of 11 attempts left"},
+
+		{"setting_replaces_the_curve", waiting(1, minute), []change{curveSteps(0, time.Second, time.Second)},
+			"waiting: attempt 2 comes at 12:05:00 UTC, 2 of 3 attempts left"},
+		{"setting_replaces_no_other_policy", waiting(1, minute), []change{curveSteps(0, time.Second),
+			subscription(func(s *hub.EventSubscription) { s.RetryPolicy = retry.Workfront(false) })},
+			"waiting: attempt 2 comes at 12:05:00 UTC, 10 of 11 attempts left"},
+		{"last_by_number_of_the_setting_behind_an_open_circuit", waiting(1, -minute), []change{curveSteps(0, time.Second), circuit(asItIs)},
+			"waiting: attempt 2 is due since 12:03:00 UTC and runs although the circuit is open since 12:04:00 UTC, because it is the last, 1 of 2 attempts left"},
 
 		{"circuit_open", waiting(4, -minute), []change{circuit(asItIs), status(4, 500)},
 			"waiting: circuit open since 12:04:00 UTC, next probe 12:07:00 UTC, 4 of 8 attempts left"},

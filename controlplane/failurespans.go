@@ -65,6 +65,16 @@ func RateOf(d *hub.Destination, known *db.StoredRate) health.Rate {
 	return r
 }
 
+// Shown is a failure rate with the verdict that the kill switch keeps from
+// being acted on: what is stored then has the counts only.
+func (p *FailurePolicies) Shown(d *hub.Destination, r health.Rate) health.Rate {
+	if p.KillSwitch && d.FailurePolicy.Kind == hub.FailureRate {
+		r.Judged = r.State(p.Now(), health.RateSettingsOf(d.FailurePolicy))
+		r.JudgedAt, r.NextTryAt = time.Time{}, time.Time{}
+	}
+	return r
+}
+
 // ExplainSpan says in one sentence how a failure span stands and what comes
 // next.
 func (p *FailurePolicies) ExplainSpan(s *db.FailureSpan) string {
@@ -75,6 +85,8 @@ func (p *FailurePolicies) ExplainSpan(s *db.FailureSpan) string {
 	switch {
 	case v.Trips && p.KillSwitch:
 		return text + "it would be disabled, and the kill switch keeps it from that"
+	case p.KillSwitch && !s.TrippedAt.IsZero():
+		return text + "it would be disabled, because its receiver answered 410 Gone, and the kill switch keeps it from that"
 	case v.Trips:
 		return text + "that is enough to disable it"
 	case v.Spread:

@@ -40,6 +40,48 @@ func TestExplainSpan(t *testing.T) {
 	}
 }
 
+func TestExplainSpan_gone_behind_the_kill_switch(t *testing.T) {
+	f := &db.FailureSpan{Span: health.Span{FirstFailureAt: noon, LastFailureAt: noon, FailureCount: 1}, TrippedAt: noon}
+	for killSwitch, want := range map[bool]string{
+		true:  "it would be disabled, because its receiver answered 410 Gone, and the kill switch keeps it from that",
+		false: "nothing follows unless it fails again at 2026-02-01 00:04:00 UTC or later",
+	} {
+		p := FailurePolicies{Span: health.DefaultSpan(), KillSwitch: killSwitch, Now: func() time.Time { return noon }}
+		if got := p.ExplainSpan(f); got != "failing since 12:04:00 UTC, 1 failure, the last one at 12:04:00 UTC; "+want {
+			t.Errorf("kill switch %v: %s", killSwitch, got)
+		}
+	}
+}
+
+// With the kill switch the data plane stores counts and no verdict; it is
+// shown all the same.
+func TestShown(t *testing.T) {
+	counts := health.Rate{Attempts: 101, Failures: 90, LastSuccessAt: noon, Judged: health.Active, JudgedAt: noon}
+	strict := hub.FailurePolicy{Kind: hub.FailureRate, FreezeAnyRow: 1}
+	row := counts
+	row.Row = 1
+	for _, c := range []struct {
+		name       string
+		policy     hub.FailurePolicy
+		killSwitch bool
+		rate       health.Rate
+		want       health.RateState
+	}{
+		{"without_it_as_stored", hub.FailurePolicy{Kind: hub.FailureRate}, false, counts, health.Active},
+		{"with_it_as_the_counts_say", hub.FailurePolicy{Kind: hub.FailureRate}, true, counts, health.Disabled},
+		{"by_the_thresholds_of_the_policy", strict, true, row, health.Frozen},
+		{"of_another_policy_as_stored", hub.FailurePolicy{}, true, counts, health.Active},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := FailurePolicies{KillSwitch: c.killSwitch, Now: func() time.Time { return noon }}
+			got := p.Shown(&hub.Destination{FailurePolicy: c.policy}, c.rate)
+			if got.Judged != c.want || got.Attempts != c.rate.Attempts || c.want != health.Active && !got.JudgedAt.IsZero() {
+				t.Errorf("shown %+v", got)
+			}
+		})
+	}
+}
+
 func TestExplainRate(t *testing.T) {
 	disabled := health.Rate{Attempts: 101, Failures: 90, Row: 1, Judged: health.Disabled, JudgedAt: noon, NextTryAt: noon.Add(10 * time.Minute)}
 	frozen := disabled

@@ -74,12 +74,12 @@ func judgeRun(st *db.RunState) (begin bool, err error) {
 		return no(Conflict, "it is waiting already: the delivery has its next attempt planned")
 	case st.JustBegun:
 		return no(Conflict, "it was redelivered a moment ago; to do so again, ask again")
+	case st.Event != nil && st.Event.Event.Seq == 0:
+		return no(Invalid, "it cannot be redelivered: it was a test event; send another one")
 	case st.Subscription == nil || !st.Subscription.Deliverable():
 		return no(Invalid, "it cannot be redelivered: "+whyUndeliverable(st.Subscription))
 	case st.Event == nil:
 		return no(Invalid, "it cannot be redelivered: its event is past its retention and not stored any more")
-	case st.Event.Event.Seq == 0:
-		return no(Invalid, "it cannot be redelivered: it was a test event; send another one")
 	}
 	return true, nil
 }

@@ -29,6 +29,7 @@ func TestJudgeRun(t *testing.T) {
 		{"subscription_disabled", func(st *db.RunState) { st.Subscription.Enabled = false }, false, Invalid, "is disabled; enable it"},
 		{"subscription_not_verified", func(st *db.RunState) { st.Subscription.VerificationState = hub.VerificationFailed }, false, Invalid, "is not verified (FAILED)"},
 		{"test_event", func(st *db.RunState) { st.Event.Event.Seq = 0 }, false, Invalid, "it was a test event"},
+		{"test_event_of_a_disabled_subscription", func(st *db.RunState) { st.Event.Event.Seq, st.Subscription.Enabled = 0, false }, false, Invalid, "it was a test event"},
 		{"event_gone", func(st *db.RunState) { st.Event = nil }, false, Invalid, "past its retention"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -128,6 +128,7 @@ func (s *Subscriptions) apply(u *SubscriptionUpdate, next hub.EventSubscription)
 	put("timeout", u.Timeout.Set, u.Timeout.null(), false, func() { next.Timeout = *u.Timeout.Value })
 	put("headers", u.Headers.Set, u.Headers.null(), true, func() { next.Headers = orZero(u.Headers.Value) })
 	put("disableOnGone", u.DisableOnGone.Set, u.DisableOnGone.null(), false, func() { next.DisableOnGone = *u.DisableOnGone.Value })
+	mistakes = append(mistakes, emptyOrigin(u.Origin.Value)...)
 	if u.URL.null() {
 		mistakes = append(mistakes, userError(Invalid, []string{"input", "destination", "url"}, "url cannot be null; leave it out to keep what is there"))
 	}

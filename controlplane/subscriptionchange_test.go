@@ -15,9 +15,9 @@ func clear[T any]() controlplane.Given[T] { return controlplane.Given[T]{Set: tr
 
 func TestUpdate_changes_what_is_given_and_nothing_else(t *testing.T) {
 	o := newOffice(t)
-	major := int32(2)
+	major, lender := int32(2), "lender"
 	n := wish("https://a.example/hook")
-	n.Description, n.Origin, n.SchemaMajor, n.Headers, n.DisableOnGone = "d", "lender", &major, []hub.Header{{Name: "X-Team", Value: "loans"}}, true
+	n.Description, n.Origin, n.SchemaMajor, n.Headers, n.DisableOnGone = "d", &lender, &major, []hub.Header{{Name: "X-Team", Value: "loans"}}, true
 	n.Destination.RateLimit = controlplane.Give(int32(7))
 	made := o.create(n).Subscription
 	for _, row := range []struct {

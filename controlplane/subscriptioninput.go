@@ -42,18 +42,28 @@ func (s *Subscriptions) check(a Actor, n NewSubscription, now time.Time) (sub hu
 		mistakes = append(mistakes, *mismatch)
 	}
 	sub = hub.EventSubscription{
-		Tenant: tenant, Name: n.Name, Description: n.Description, Origin: n.Origin,
+		Tenant: tenant, Name: n.Name, Description: n.Description, Origin: orZero(n.Origin),
 		EventTypes: n.EventTypes, SchemaMajor: n.SchemaMajor, Kind: n.Kind,
 		VerificationState: hub.VerificationPending, RetryPolicy: n.RetryPolicy, Timeout: n.Timeout,
 		Headers: n.Headers, DisableOnGone: n.DisableOnGone,
 	}
 	mistakes = append(mistakes, s.judge(&sub)...)
+	mistakes = append(mistakes, emptyOrigin(n.Origin)...)
 	url, faults := s.checkURL(n.Kind, n.URL)
 	mistakes = append(mistakes, faults...)
 	if n.Kind == hub.SinkPull {
 		sub.VerificationState = hub.VerificationActive // nothing to probe
 	}
 	return sub, url, append(mistakes, n.Destination.check(n.Kind, s.HeaderPrefix, now)...)
+}
+
+// emptyOrigin refuses an origin that is given and empty: it could be meant as
+// any, or as a slip that lets everything in.
+func emptyOrigin(given *string) []UserError {
+	if given == nil || *given != "" {
+		return nil
+	}
+	return []UserError{userError(Invalid, []string{"input", "origin"}, "an origin is not empty; null takes events of any source")}
 }
 
 // checkURL gives the canonical URL of a destination, "" of a PULL one.

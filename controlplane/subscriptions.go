@@ -33,7 +33,7 @@ type NewSubscription struct {
 	Tenant        string // "" for the actor's own
 	Name          string
 	Description   string
-	Origin        string // "" for any
+	Origin        *string // nil for any
 	EventTypes    []string
 	SchemaMajor   *int32
 	Kind          hub.SinkKind

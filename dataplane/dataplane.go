@@ -22,11 +22,13 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/dataplane/circuit"
+	"github.com/streaming-hub/streaming-hub/dataplane/dbclock"
 	"github.com/streaming-hub/streaming-hub/dataplane/dispatch"
 	"github.com/streaming-hub/streaming-hub/dataplane/health"
 	"github.com/streaming-hub/streaming-hub/dataplane/ingest"
 	"github.com/streaming-hub/streaming-hub/dataplane/observer"
 	"github.com/streaming-hub/streaming-hub/dataplane/pull"
+	"github.com/streaming-hub/streaming-hub/dataplane/replay"
 	"github.com/streaming-hub/streaming-hub/dataplane/sink"
 	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
 	"github.com/streaming-hub/streaming-hub/dataplane/upkeep"
@@ -35,6 +37,7 @@ import (
 	hubhealth "github.com/streaming-hub/streaming-hub/hub/health"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 	"github.com/streaming-hub/streaming-hub/hub/wire"
+	"github.com/streaming-hub/streaming-hub/tracing"
 )
 
 // ingestWriters is how many ingest transactions a process runs at once: more
@@ -71,6 +74,7 @@ type Config struct {
 	PullRate, PullBurst int            // pull requests of one tenant: per second, and at once
 	Issuer              *access.Issuer // whose tokens let in beside ours; nil for nobody's
 
+	Traces          tracing.Config
 	ShutdownTimeout time.Duration
 	Profiles        bool // serve /debug/pprof/
 	Log             *slog.Logger
@@ -82,6 +86,18 @@ type Config struct {
 func Run(ctx context.Context, c Config) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+
+	// hard ends ShutdownTimeout after ctx: then nothing is waited for any more.
+	hard, stopHard := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopHard()
+	context.AfterFunc(ctx, func() { time.AfterFunc(c.ShutdownTimeout, stopHard) })
+
+	tracer, err := tracing.New(c.Traces)
+	if err != nil {
+		return err
+	}
+	defer tracer.Close(hard) // when all that it tells of has ended
+	tracer.Register(registry)
 
 	// Each kind of work has connections of its own.
 	inboxDB, err := db.Open(ctx, db.Config{DSN: c.DSN, MaxConns: ingestWriters + 5, Hot: true, Name: "streaming-hub ingest"})
@@ -110,6 +126,12 @@ func Run(ctx context.Context, c Config) error {
 	}
 	defer pullDB.Close()
 
+	replayDB, err := db.Open(ctx, db.Config{DSN: c.DSN, MaxConns: 1, Name: "streaming-hub replay"})
+	if err != nil {
+		return err
+	}
+	defer replayDB.Close()
+
 	tenants := snapshot.New(snapshot.Deps{
 		Store: configDB, Keyring: c.Keyring, CurveSteps: c.CurveSteps, Now: time.Now, Log: c.Log,
 	})
@@ -117,19 +139,20 @@ func Run(ctx context.Context, c Config) error {
 		Policy: c.Addresses, HeaderPrefix: c.HeaderPrefix, UserAgent: sink.UserAgent(c.Version), Log: c.Log,
 	})
 	defer webhooks.Close()
+	clock := dbclock.New(configDB, time.Now, c.Log)
 	var pool *dispatch.Pool
 	circuits := circuit.New(circuit.Deps{
-		Store: configDB, Now: time.Now, Random: rand.Reader, Metrics: registry, Log: c.Log,
+		Store: configDB, Now: clock.Now, Random: rand.Reader, Metrics: registry, Log: c.Log,
 		Moved: func(l db.Lane) { pool.Moved(l) },
 	})
 	policies := health.New(health.Deps{
-		Store: configDB, Span: c.Span, Act: c.AutoDisable, Now: time.Now, Random: rand.Reader, Metrics: registry, Log: c.Log,
+		Store: configDB, Span: c.Span, Act: c.AutoDisable, Now: clock.Now, Random: rand.Reader, Metrics: registry, Log: c.Log,
 	})
 	pool = dispatch.NewPool(dispatch.Deps{
 		Queue: queueDB, Sink: webhooks, Tenants: tenants, Circuits: circuits, Health: policies,
 		Workers: c.Workers, Lease: c.Lease, Unwritten: c.Unwritten, Poison: c.Poison, MaxBody: c.Rules.MaxBodyBytes,
 		Now: time.Now, Random: rand.Reader, Token: leaseToken, Jitter: mathrand.Float64,
-		Metrics: dispatch.NewMetrics(registry), Log: c.Log,
+		Tracer: tracer, Metrics: dispatch.NewMetrics(registry), Log: c.Log,
 	})
 	registry.MustRegister(pool)
 	announcer := newAnnouncer(configDB, c.Log)
@@ -138,7 +161,7 @@ func Run(ctx context.Context, c Config) error {
 		Kafka: c.Kafka, Group: c.Group, Rules: c.Rules, Inbox: watcher.Inbox(inboxDB), Ledger: configDB, Tenants: tenants, Pool: ingestPool(c, pool, announcer),
 		BatchRecords: c.BatchRecords, Writers: ingestWriters,
 		Now: time.Now, Random: rand.Reader, Jitter: mathrand.Float64,
-		Metrics: ingest.NewMetrics(registry), Log: c.Log,
+		Tracer: tracer, Metrics: ingest.NewMetrics(registry), Log: c.Log,
 	})
 	registry.MustRegister(consumer) // its partitions' lag
 	deadLetters := observer.New(observer.Deps{
@@ -151,6 +174,7 @@ func Run(ctx context.Context, c Config) error {
 		EventRetention: c.EventRetention, IdempotencyTTL: c.IdempotencyTTL,
 	}
 	lanes.Register(registry)
+	replays := replay.New(replay.Deps{Store: replayDB, Now: clock.Now, Random: rand.Reader, Metrics: registry, Log: c.Log})
 	reads := pull.New(pull.Deps{
 		Store: pullDB, Subscriptions: pullDB, Tokens: access.NewTokens(pullDB).Trust(c.Issuer), Watcher: watcher,
 		Rate: c.PullRate, Burst: c.PullBurst, Stopping: ctx, Now: time.Now,
@@ -158,18 +182,13 @@ func Run(ctx context.Context, c Config) error {
 	})
 	server := newServer(c, registry, keeper, consumer, pool, reads)
 
-	// hard ends ShutdownTimeout after ctx: then nothing is waited for any more.
-	hard, stopHard := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopHard()
-	context.AfterFunc(ctx, func() { time.AfterFunc(c.ShutdownTimeout, stopHard) })
-
 	// The server outlives the work, to tell how the shutdown goes.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	serverDone := make(chan error, 1)
 	go func() { serverDone <- server.run(serving) }()
 
 	err = parts{
-		keeper, tenants, consumer, deadLetters, pool, circuits, policies, lanes, announcer, watcher, configDB,
+		keeper, tenants, consumer, deadLetters, pool, clock, circuits, policies, lanes, replays, announcer, watcher, configDB,
 	}.work(ctx, hard, c)
 	stopServing()
 	if serveErr := <-serverDone; err == nil {
@@ -185,9 +204,11 @@ type parts struct {
 	consumer    *ingest.Consumer
 	deadLetters *observer.Observer
 	pool        *dispatch.Pool
+	clock       *dbclock.Clock
 	circuits    *circuit.Board
 	policies    *health.Board
 	lanes       *upkeep.Lanes
+	replays     *replay.Runner
 	announcer   *announcer
 	watcher     *pull.Watcher
 	configDB    *db.DB
@@ -212,12 +233,17 @@ func (p parts) work(ctx, hard context.Context, c Config) error {
 		g.Go(func() error { return p.announcer.run(ctx) })
 	}
 	if c.Deliver {
+		if err := p.clock.Set(ctx); err != nil && ctx.Err() == nil {
+			c.Log.Warn("cannot read the database's clock yet; going by this machine's", "error", err)
+		}
+		g.Go(func() error { return p.clock.Run(ctx) })
 		// The boards outlive the pool, to store what its last attempts showed.
 		boards, stopBoards := context.WithCancel(context.WithoutCancel(ctx))
 		g.Go(func() error { defer stopBoards(); return p.pool.Run(ctx, hard) })
 		g.Go(func() error { return p.circuits.Run(boards) })
 		g.Go(func() error { return p.policies.Run(boards) })
 		g.Go(func() error { return p.lanes.Run(ctx) })
+		g.Go(func() error { return p.replays.Run(ctx) })
 		g.Go(func() error { return hearDue(ctx, p.configDB, p.pool, c.Log) })
 	}
 	if err := g.Wait(); err != nil {
@@ -248,7 +274,7 @@ func retention(c Config) []upkeep.Retention {
 	if c.EventRetention > 0 {
 		// A day longer than what waits may: its end comes first.
 		keep := c.EventRetention + 24*time.Hour
-		for _, table := range []string{"events", "deliveries", "attempts", "delivery_results"} {
+		for _, table := range []string{"events", "deliveries", "attempts", "delivery_results", "replay_items"} {
 			list = append(list, upkeep.Retention{Table: table, Keep: keep})
 		}
 	}

@@ -78,7 +78,8 @@ func attemptOf(r *dbsqlc.Attempt) (hub.RecordedAttempt, error) {
 				Status: r.Status, Headers: detail.ResponseHeaders, Snippet: detail.Snippet, Truncated: detail.Truncated,
 				RetryAfter: detail.RetryAfter, RemoteIP: detail.RemoteIP, TLSVersion: detail.TLSVersion,
 			},
-			Failure: hub.Failure{Class: hub.ErrorClass(r.ErrorClass), Phase: detail.FailurePhase, Detail: detail.FailureDetail},
+			Failure:     hub.Failure{Class: hub.ErrorClass(r.ErrorClass), Phase: detail.FailurePhase, Detail: detail.FailureDetail},
+			TraceParent: detail.TraceParent,
 		},
 		Decision: hub.Decision{
 			State: hub.State(r.State), DeadReason: detail.DeadReason, Counted: detail.Counted, Reason: detail.Reason,

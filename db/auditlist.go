@@ -54,13 +54,7 @@ func (d *DB) AuditPage(ctx context.Context, f AuditFilter, before hub.ID, limit 
 	err = pgx.BeginTxFunc(ctx, d.pool, snapshotRead, func(tx pgx.Tx) error {
 		page, err = walkDown(before, limit, f.narrow(), auditID, func(before hub.ID, chunk int) ([]AuditRecord, error) {
 			return d.auditRecords(ctx, tx, f.Tenant, before, lowest, chunk)
-		}, func(chunk []AuditRecord) ([]bool, error) {
-			pass := make([]bool, len(chunk))
-			for i := range chunk {
-				pass[i] = f.passes(&chunk[i])
-			}
-			return pass, nil
-		})
+		}, each(f.passes))
 		return err
 	})
 	if err != nil {

@@ -31,27 +31,18 @@ func (f *BreakerFilter) passes(b *StoredBreaker) bool {
 // Destinations that have not failed lately have none. The work is bounded; a
 // page can be short while More is true.
 func (d *DB) BreakerPage(ctx context.Context, f BreakerFilter, before hub.ID, limit int) (page Page[StoredBreaker], snapshot string, err error) {
-	err = pgx.BeginTxFunc(ctx, d.pool, snapshotRead, func(tx pgx.Tx) error {
-		page, err = walkDown(before, limit, len(f.Phases) > 0, func(b *StoredBreaker) hub.ID { return b.Destination.ID },
-			func(before hub.ID, chunk int) ([]StoredBreaker, error) { return d.breakers(ctx, tx, &f, before, chunk) },
-			func(chunk []StoredBreaker) ([]bool, error) {
-				pass := make([]bool, len(chunk))
-				for i := range chunk {
-					pass[i] = f.passes(&chunk[i])
-				}
-				return pass, nil
-			})
-		if err != nil {
-			return err
-		}
-		snapshot, err = d.queries.FeedSnapshot(ctx, tx)
-		return err
+	page, snapshot, err = snapshotPage(ctx, d, func(tx pgx.Tx) (Page[StoredBreaker], error) {
+		return walkDown(before, limit, len(f.Phases) > 0, breakerID, func(before hub.ID, chunk int) ([]StoredBreaker, error) {
+			return d.breakers(ctx, tx, &f, before, chunk)
+		}, each(f.passes))
 	})
 	if err != nil {
 		return page, "", fmt.Errorf("list circuit breakers: %w", err)
 	}
 	return page, snapshot, nil
 }
+
+func breakerID(b *StoredBreaker) hub.ID { return b.Destination.ID }
 
 func (d *DB) breakers(ctx context.Context, tx pgx.Tx, f *BreakerFilter, before hub.ID, chunk int) ([]StoredBreaker, error) {
 	var rows []dbsqlc.CircuitBreaker

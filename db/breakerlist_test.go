@@ -55,6 +55,8 @@ func TestHealthPlans(t *testing.T) {
 		{name: "SpanPageOfTenant", sql: dbsqlc.SpanPageOfTenant, args: "'tenant3', " + top + ", 100",
 			must: []string{`Index Scan Backward using failure_spans_tenant`, `Index Cond: \(\(tenant_id = .*subscription_id < `}},
 		{name: "RatesByID", sql: dbsqlc.RatesByID, args: ids, must: []string{`failure_rates_pkey`}},
+		{name: "SpanTargets", sql: dbsqlc.SpanTargets, args: ids, must: []string{`event_subscriptions_pkey`, `destinations_pkey`}},
+		{name: "LockRate", sql: dbsqlc.LockRate, args: zero, must: []string{`failure_rates_pkey`}},
 		{name: "AuthorizationsOfDestinations", sql: dbsqlc.AuthorizationsOfDestinations, args: ids,
 			must: []string{`destination_credentials_destination_id_slot_key`}},
 	} {

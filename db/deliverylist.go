@@ -41,6 +41,11 @@ func (f *DeliveryFilter) ByEnd() bool {
 	return ends && f.Subscription.IsZero() && f.Event.IsZero()
 }
 
+// unfinished reports whether only deliveries pass that have a queue row.
+func (f *DeliveryFilter) unfinished() bool {
+	return len(f.States) > 0 && !slices.ContainsFunc(f.States, func(s hub.State) bool { return s.Settled() })
+}
+
 func (f *DeliveryFilter) passes(s *hub.Standing) bool {
 	return (f.Tenant == "" || s.Tenant == f.Tenant) &&
 		(f.Subscription.IsZero() || s.Subscription == f.Subscription) &&
@@ -94,15 +99,17 @@ func (d *DB) ofOneTenant(ctx context.Context, tx pgx.Tx, f *DeliveryFilter) erro
 }
 
 func (d *DB) walk(ctx context.Context, tx pgx.Tx, f *DeliveryFilter, before hub.ID, limit int, page *DeliveryPage) error {
-	chunk := limit + 1 // one more shows whether there is more
-	if f.narrow() {
-		chunk = max(chunk, walkChunk)
-	}
+	chunk := firstChunk(limit, f.narrow())
 	page.End = before
-	for scanned := 0; ; {
+	for scanned := 0; ; chunk = max(chunk, walkChunk) {
 		births, positions, end, err := d.births(ctx, tx, f, page.End, chunk)
 		if err != nil {
 			return err
+		}
+		if f.unfinished() {
+			if births, positions, err = d.onlyQueued(ctx, tx, births, positions); err != nil {
+				return err
+			}
 		}
 		standings, err := d.standings(ctx, tx, births)
 		if err != nil {
@@ -158,6 +165,27 @@ func (d *DB) births(ctx context.Context, tx pgx.Tx, f *DeliveryFilter, before hu
 		end = positions[chunk-1]
 	}
 	return births, positions, end, err
+}
+
+// onlyQueued keeps the deliveries that have a queue row, with their places:
+// what became of the others need not be looked up.
+func (d *DB) onlyQueued(ctx context.Context, tx pgx.Tx, births []dbsqlc.Delivery, positions []hub.ID) ([]dbsqlc.Delivery, []hub.ID, error) {
+	ids := make([]hub.ID, len(births))
+	for i := range births {
+		ids[i] = births[i].ID
+	}
+	rows, err := d.queries.QueuedByID(ctx, tx, ids)
+	queued := make(map[hub.ID]bool, len(rows))
+	for i := range rows {
+		queued[rows[i].ID] = true
+	}
+	kept, places := births[:0], positions[:0]
+	for i := range births {
+		if queued[births[i].ID] {
+			kept, places = append(kept, births[i]), append(places, positions[i])
+		}
+	}
+	return kept, places, err
 }
 
 // ends reads a chunk of the walk by ends. A delivery that ended several times,

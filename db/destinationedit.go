@@ -76,13 +76,14 @@ func (d *DB) ChangeDestination(ctx context.Context, c DestinationChange) (after 
 			return errUnchanged
 		}
 		fit := func(*DestinationState) (DestinationEdit, error) { return *edit, nil }
-		if _, err := d.fitDestination(ctx, tx, before, fit, hub.SubscriptionID{}, c.Now); err != nil {
+		_, told, err := d.fitDestination(ctx, tx, before, fit, hub.SubscriptionID{}, c.Now)
+		if err != nil {
 			return err
 		}
 		if after, err = d.destinationState(ctx, tx, c.ID); err != nil {
 			return err
 		}
-		if err := d.queueNotices(ctx, tx, c.FeedID, []hub.Notice{c.Notice}); err != nil {
+		if err := d.queueNotices(ctx, tx, c.FeedID, append(told, c.Notice)); err != nil {
 			return err
 		}
 		return d.audit(ctx, tx, c.Audit(before, after))
@@ -143,31 +144,40 @@ func (d *DB) completed(ctx context.Context, tx dbsqlc.DBTX, dest hub.Destination
 // fitDestination makes or changes a destination as fit says. by is the
 // subscription for which it happens: it decides about itself, every other one
 // of the destination has to be verified again when the destination is asked in
-// another way.
-func (d *DB) fitDestination(ctx context.Context, tx pgx.Tx, have *DestinationState, fit func(*DestinationState) (DestinationEdit, error), by hub.SubscriptionID, now time.Time) (hub.Destination, error) {
+// another way. told is what a change of the failure policy is to tell.
+func (d *DB) fitDestination(ctx context.Context, tx pgx.Tx, have *DestinationState, fit func(*DestinationState) (DestinationEdit, error), by hub.SubscriptionID, now time.Time) (dest hub.Destination, told []hub.Notice, err error) {
+	dest = have.Destination
 	edit, err := fit(have)
 	if err != nil {
-		return have.Destination, err
+		return dest, nil, err
 	}
-	dest := have.Destination
 	dest.RateLimit, dest.MaxInFlight, dest.FailurePolicy = edit.Destination.RateLimit, edit.Destination.MaxInFlight, edit.Destination.FailurePolicy
 	if err := d.writeDestination(ctx, tx, have, dest, edit.reauthorizes()); err != nil {
-		return dest, err
+		return dest, nil, err
+	}
+	if !have.New {
+		if told, err = d.repolice(ctx, tx, have.Destination, dest, now); err != nil {
+			return dest, nil, err
+		}
 	}
 	if edit.Keys != nil {
 		if err := d.writeKeys(ctx, tx, &dest, have.Keys, edit.Keys); err != nil {
-			return dest, err
+			return dest, nil, err
 		}
 	}
 	if err := d.writeCredentials(ctx, tx, &dest, &edit); err != nil {
-		return dest, err
+		return dest, nil, err
 	}
 	if have.New || !edit.reauthorizes() {
-		return dest, nil
+		return dest, told, nil
 	}
+	return dest, told, d.unverifyOthers(ctx, tx, &dest, by, now)
+}
+
+func (d *DB) unverifyOthers(ctx context.Context, tx pgx.Tx, dest *hub.Destination, by hub.SubscriptionID, now time.Time) error {
 	rows, err := d.queries.UnverifyOthers(ctx, tx, dbsqlc.UnverifyOthersParams{DestinationID: dest.ID.ID, But: by.ID, Now: now})
 	if err != nil {
-		return dest, err
+		return err
 	}
 	var chores []chore
 	for _, r := range rows {
@@ -175,7 +185,7 @@ func (d *DB) fitDestination(ctx context.Context, tx pgx.Tx, have *DestinationSta
 			chores = append(chores, chore{hub.SubscriptionID{ID: r.ID}, dest.ID})
 		}
 	}
-	return dest, d.addChores(ctx, tx, dest.Tenant, chores)
+	return d.addChores(ctx, tx, dest.Tenant, chores)
 }
 
 func (d *DB) writeDestination(ctx context.Context, tx pgx.Tx, have *DestinationState, dest hub.Destination, reauthorized bool) error {

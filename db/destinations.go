@@ -11,6 +11,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db/internal/dbsqlc"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/breaker"
+	"github.com/streaming-hub/streaming-hub/hub/health"
 )
 
 // DestinationsByID reads destinations; those that do not exist are missing.
@@ -72,34 +73,24 @@ func (d *DB) EnableDestination(ctx context.Context, r EnableRequest) (dest hub.D
 		if dest = state.Destination; dest.Tenant != r.Tenant {
 			return ErrChanged
 		}
-		was, err := d.queries.RateStateOf(ctx, tx, r.Destination.ID)
+		was, err := d.restartRate(ctx, tx, r.Destination, r.Now)
 		if err != nil {
 			return err
 		}
-		if len(was) == 0 || was[0] == "ACTIVE" {
+		if was == health.Active {
 			return errUnchanged
 		}
-		if err := d.restartDestination(ctx, tx, r.Tenant, r.Destination, r.Now); err != nil {
-			return err
-		}
-		subs, err := d.queries.SubscriptionsOfDestination(ctx, tx, r.Destination.ID)
-		if err != nil {
-			return err
-		}
-		var chores []chore
-		for i := range subs {
-			chores = append(chores, chore{hub.SubscriptionID{ID: subs[i].ID}, r.Destination})
-		}
-		if err := d.addChores(ctx, tx, r.Tenant, chores); err != nil {
+		lane := Lane{Tenant: r.Tenant, Destination: r.Destination}
+		if err := d.resumeDestination(ctx, tx, lane, was, r.Now); err != nil {
 			return err
 		}
 		if err := d.queueNotices(ctx, tx, r.FeedID, []hub.Notice{{
 			Kind: hub.NoticeRecovered, At: r.Now, Tenant: r.Tenant, Destination: r.Destination,
-			Reason: "the destination was enabled; it had been " + was[0],
+			Reason: "the destination was enabled; it had been " + string(was),
 		}}); err != nil {
 			return err
 		}
-		return d.audit(ctx, tx, r.Audit(was[0]))
+		return d.audit(ctx, tx, r.Audit(string(was)))
 	})
 	if err != nil {
 		return dest, fmt.Errorf("enable destination %s: %w", r.Destination, err)
@@ -107,23 +98,51 @@ func (d *DB) EnableDestination(ctx context.Context, r EnableRequest) (dest hub.D
 	return dest, nil
 }
 
-// restartDestination lets a destination begin anew after somebody enabled it,
-// or a subscription of it that the hub had disabled: what FAILURE_RATE counted
-// is forgotten if it had switched the destination off, and one probe goes
-// before everything that waited.
-func (d *DB) restartDestination(ctx context.Context, tx pgx.Tx, tenant hub.TenantID, id hub.DestinationID, now time.Time) error {
-	if err := d.queries.RestartRate(ctx, tx, dbsqlc.RestartRateParams{DestinationID: id.ID, Now: now}); err != nil {
+// restartDestination lets a destination begin anew after somebody enabled a
+// subscription of it: what FAILURE_RATE counted is forgotten if it had switched
+// the destination off, for all who share it, and one probe goes before
+// everything that waited. It returns what is to be told.
+func (d *DB) restartDestination(ctx context.Context, tx pgx.Tx, l Lane, now time.Time) (told []hub.Notice, err error) {
+	was, err := d.restartRate(ctx, tx, l.Destination, now)
+	if err != nil {
+		return nil, err
+	}
+	if was != health.Active {
+		told = []hub.Notice{{
+			Kind: hub.NoticeRecovered, At: now, Tenant: l.Tenant, Destination: l.Destination,
+			Reason: "an event subscription of the destination was enabled; it had been " + string(was),
+		}}
+	}
+	return told, d.resumeDestination(ctx, tx, l, was, now)
+}
+
+// restartRate enables a destination as far as FAILURE_RATE goes, and says where
+// it stood.
+func (d *DB) restartRate(ctx context.Context, tx pgx.Tx, id hub.DestinationID, now time.Time) (was health.RateState, err error) {
+	rows, err := d.queries.LockRate(ctx, tx, id.ID)
+	if err != nil || len(rows) == 0 {
+		return health.Active, err
+	}
+	before := rateOf(&rows[0])
+	after := before.Enabled(now)
+	if after == before {
+		return health.Active, nil
+	}
+	return before.Judged, d.queries.UpdateRate(ctx, tx, rateParams(id.ID, &after))
+}
+
+func (d *DB) restartBreaker(ctx context.Context, tx pgx.Tx, l Lane, now time.Time) error {
+	if err := d.queries.EnsureBreakers(ctx, tx, dbsqlc.EnsureBreakersParams{
+		DestinationIds: []hub.ID{l.Destination.ID}, TenantIds: []string{string(l.Tenant)},
+	}); err != nil {
 		return err
 	}
-	if err := d.queries.EnsureBreakers(ctx, tx, dbsqlc.EnsureBreakersParams{DestinationIds: []hub.ID{id.ID}, TenantIds: []string{string(tenant)}}); err != nil {
-		return err
-	}
-	rows, err := d.queries.LockBreakers(ctx, tx, []hub.ID{id.ID})
+	rows, err := d.queries.LockBreakers(ctx, tx, []hub.ID{l.Destination.ID})
 	if err != nil || len(rows) == 0 {
 		return err
 	}
 	state := breaker.Restart(storedBreaker(&rows[0]).State, now)
-	return d.queries.UpdateBreaker(ctx, tx, breakerParams(id, &state))
+	return d.queries.UpdateBreaker(ctx, tx, breakerParams(l.Destination, &state))
 }
 
 func destinationsOf(rows []dbsqlc.Destination) []hub.Destination {

@@ -12,6 +12,9 @@ var HotSession = hotSession
 // ByIndex lets them explain what walks lanes.
 const ByIndex = byIndex
 
+// PlanAnew lets them explain what is planned at each execution.
+const PlanAnew = planAnew
+
 // PoolOf lets tests tamper with a database that only a DB is connected to.
 func PoolOf(d *DB) *pgxpool.Pool { return d.pool.login }
 

@@ -143,15 +143,18 @@ func (d *DB) endWaiting(ctx context.Context, tx pgx.Tx, ids []hub.ID, feedID hub
 		return err
 	}
 	var dead dbsqlc.InsertDeadResultsParams
+	var items itemMoves
 	var feed []byte
 	for i := range taken {
 		t := &taken[i]
-		end := ending(hub.Delivery{
+		waited := hub.Delivery{
 			ID: hub.DeliveryID{ID: t.ID}, Event: hub.EventID{ID: t.EventID}, Tenant: hub.TenantID(t.TenantID),
 			Subscription: hub.SubscriptionID{ID: t.SubscriptionID}, Destination: hub.DestinationID{ID: t.DestinationID},
-			Run: t.Run, Attempts: t.Attempts, Test: t.Test,
-		})
+			Run: t.Run, Attempts: t.Attempts, Test: t.Test, Job: hub.JobID{ID: orZero(t.JobID)},
+		}
+		end := ending(waited)
 		addDead(&dead, &end)
+		items.add(&waited, hub.ItemDead)
 		item := FeedItem{
 			Delivery: end.Delivery.ID, Event: end.Delivery.Event, Tenant: end.Delivery.Tenant,
 			Subscription: end.Delivery.Subscription, Destination: end.Delivery.Destination, Number: t.Attempts,
@@ -164,6 +167,9 @@ func (d *DB) endWaiting(ctx context.Context, tx pgx.Tx, ids []hub.ID, feedID hub
 		feed = item.appendTo(feed)
 	}
 	if err := d.queries.InsertDeadResults(ctx, tx, dead); err != nil {
+		return err
+	}
+	if err := d.moveItems(ctx, tx, &items); err != nil {
 		return err
 	}
 	return d.queries.InsertFeed(ctx, tx, dbsqlc.InsertFeedParams{ID: feedID, Items: feed, Notable: true})
@@ -218,6 +224,7 @@ func (d *DB) StaleLasts(ctx context.Context, after hub.DeliveryID, received time
 		list[i] = hub.Delivery{
 			ID: hub.DeliveryID{ID: r.ID}, Tenant: hub.TenantID(r.TenantID), Subscription: hub.SubscriptionID{ID: r.SubscriptionID},
 			DueAt: r.DueAt, ReceivedAt: r.ReceivedAt, FirstFailedAt: timeOf(r.FirstFailedAt), RunAttempts: r.RunAttempts,
+			Job: hub.JobID{ID: orZero(r.JobID)},
 		}
 	}
 	return list, nil

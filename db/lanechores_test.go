@@ -42,6 +42,7 @@ func TestDoChore_holds_what_is_not_deliverable(t *testing.T) {
 	t.Run("destination_frozen", func(t *testing.T) {
 		t.Parallel()
 		d := newDepot(t, 5, 3)
+		d.becomesPolicy(d.lane, ratePolicy, kept())
 		d.changeRates(judged(health.Frozen, kept()), d.lane)
 		d.finish()
 		d.wantCount("held deliveries of both subscriptions", 8, "SELECT count(*) FROM delivery_queue WHERE due_at = 'infinity'")

@@ -137,13 +137,7 @@ func (d *DB) ObservationPage(ctx context.Context, f ObservationFilter, before hu
 	err = pgx.BeginTxFunc(ctx, d.pool, snapshotRead, func(tx pgx.Tx) error {
 		page, err = walkDown(before, limit, f.narrow(), observationID, func(before hub.ID, chunk int) ([]hub.Observation, error) {
 			return d.observations(ctx, tx, f.Tenant, before, lowest, chunk)
-		}, func(chunk []hub.Observation) ([]bool, error) {
-			pass := make([]bool, len(chunk))
-			for i := range chunk {
-				pass[i] = f.passes(&chunk[i])
-			}
-			return pass, nil
-		})
+		}, each(f.passes))
 		return err
 	})
 	if err != nil {

@@ -29,6 +29,7 @@ type AttemptDetail struct {
 	TLSVersion      string         `json:"tls,omitempty"`
 	FailurePhase    hub.Phase      `json:"phase,omitempty"`
 	FailureDetail   string         `json:"failure,omitempty"`
+	TraceParent     string         `json:"traceparent,omitempty"` // sent in place of the event's
 	DeadReason      hub.DeadReason `json:"deadReason,omitempty"`
 	Counted         bool           `json:"counted"`
 	Reason          string         `json:"reason"`
@@ -41,7 +42,7 @@ func detailOf(o *hub.Outcome) AttemptDetail {
 		FirstByteMicros: a.Timings.FirstByte, ResponseHeaders: a.Answer.Headers,
 		Snippet: a.Answer.Snippet, Truncated: a.Answer.Truncated, RetryAfter: a.Answer.RetryAfter,
 		RemoteIP: a.Answer.RemoteIP, TLSVersion: a.Answer.TLSVersion,
-		FailurePhase: a.Failure.Phase, FailureDetail: a.Failure.Detail,
+		FailurePhase: a.Failure.Phase, FailureDetail: a.Failure.Detail, TraceParent: a.TraceParent,
 		DeadReason: o.Decision.DeadReason, Counted: o.Decision.Counted, Reason: o.Decision.Reason,
 	}
 }
@@ -138,12 +139,14 @@ func counted(o *hub.Outcome) int32 {
 func (d *DB) writeHistory(ctx context.Context, conn *pgx.Conn, feedID hub.ID, outcomes []hub.Outcome, held map[fence]bool) error {
 	var a dbsqlc.InsertAttemptsParams
 	var dead dbsqlc.InsertDeadResultsParams
+	var items itemMoves
 	var feed []byte
 	for i := range outcomes {
 		o := &outcomes[i]
 		if !held[fence{o.Delivery.ID, o.Token}] {
 			continue
 		}
+		items.add(&o.Delivery, itemAfter(&o.Decision))
 		detail, err := json.Marshal(detailOf(o))
 		if err != nil {
 			return fmt.Errorf("encode attempt %s: %w", o.Attempt.ID, err)
@@ -179,6 +182,9 @@ func (d *DB) writeHistory(ctx context.Context, conn *pgx.Conn, feedID hub.ID, ou
 		if err := d.queries.InsertDeadResults(ctx, line, dead); err != nil {
 			return err
 		}
+	}
+	if err := d.moveItems(ctx, line, &items); err != nil {
+		return err
 	}
 	batch.Queue("commit")
 	return conn.SendBatch(ctx, &batch).Close()

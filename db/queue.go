@@ -128,6 +128,9 @@ func claimsOf(rows []dbsqlc.ClaimLanesRow) []Claim {
 		if r.LastAt != nil {
 			claims[i].Delivery.LastAt = *r.LastAt
 		}
+		if r.JobID != nil {
+			claims[i].Delivery.Job.ID = *r.JobID
+		}
 	}
 	return claims
 }

@@ -259,7 +259,7 @@ func TestOldestDue_lanes_that_wait_for_a_reason_do_not_count(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
 			stuck, younger := laneOf("acme"), laneOf("acme")
-			l.destination(stuck, kept())
+			l.rated(stuck, kept())
 			l.destination(younger, kept())
 			l.queue(stuck, 1)
 			l.queue(younger, 1)

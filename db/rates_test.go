@@ -43,6 +43,13 @@ func (l *lab) destination(lane db.Lane, created time.Time) {
 		text(lane.Destination), string(lane.Tenant), created)
 }
 
+// rated stores the destination of a lane under FAILURE_RATE.
+func (l *lab) rated(lane db.Lane, created time.Time) {
+	l.Helper()
+	l.destination(lane, created)
+	l.exec(`UPDATE destinations SET failure_policy = '{"kind":"FAILURE_RATE"}' WHERE id = $1`, text(lane.Destination))
+}
+
 // subscription stores an event subscription to the destination of a lane.
 func (l *lab) subscription(lane db.Lane) hub.SubscriptionID {
 	l.Helper()
@@ -59,7 +66,7 @@ func TestChangeRates(t *testing.T) {
 	one := func(t *testing.T) (*lab, db.Lane) {
 		t.Parallel()
 		l, lane := newLab(t), laneOf("acme")
-		l.destination(lane, now.Add(-24*time.Hour))
+		l.rated(lane, now.Add(-24*time.Hour))
 		return l, lane
 	}
 	t.Run("last_success_of_a_new_one_is_its_creation", func(t *testing.T) {
@@ -94,7 +101,7 @@ func TestChangeRates(t *testing.T) {
 		lanes := []db.Lane{lane}
 		for range 5 {
 			lanes = append(lanes, laneOf("acme"))
-			l.destination(lanes[len(lanes)-1], now)
+			l.rated(lanes[len(lanes)-1], now)
 		}
 		count := func(i int, r health.Rate) (health.Rate, []hub.Notice) {
 			r.Attempts += int64(i)
@@ -146,7 +153,7 @@ func TestChangeRates(t *testing.T) {
 		lanes := []db.Lane{lane}
 		for range 9 {
 			lanes = append(lanes, laneOf("acme"))
-			l.destination(lanes[len(lanes)-1], now)
+			l.rated(lanes[len(lanes)-1], now)
 		}
 		var replicas sync.WaitGroup
 		for seed := range uint64(4) {
@@ -206,8 +213,8 @@ func TestChangeRates_chores(t *testing.T) {
 	now := kept()
 	l := newLab(t)
 	lane, other := laneOf("acme"), laneOf("acme")
-	l.destination(lane, now)
-	l.destination(other, now)
+	l.rated(lane, now)
+	l.rated(other, now)
 	subs := []hub.SubscriptionID{l.subscription(lane), l.subscription(lane), l.subscription(lane)}
 	l.subscription(other)
 	l.exec("UPDATE event_subscriptions SET deleted_at = now() WHERE id = $1", text(subs[2]))
@@ -241,7 +248,7 @@ func TestRatesNotActive(t *testing.T) {
 	var want []db.Lane
 	for _, s := range []health.RateState{health.Active, health.Disabled, health.Frozen, health.Active, health.Frozen} {
 		lane := laneOf("acme")
-		l.destination(lane, now)
+		l.rated(lane, now)
 		l.changeRates(judged(s, now), lane)
 		if s != health.Active {
 			want = append(want, lane)

@@ -39,27 +39,18 @@ func (f *SpanFilter) passes(s *FailureSpan) bool {
 // SpanPage reads up to limit failure spans behind the subscription before, the
 // subscriptions made last first, and the snapshot in which they were read.
 func (d *DB) SpanPage(ctx context.Context, f SpanFilter, before hub.ID, limit int) (page Page[FailureSpan], snapshot string, err error) {
-	err = pgx.BeginTxFunc(ctx, d.pool, snapshotRead, func(tx pgx.Tx) error {
-		page, err = walkDown(before, limit, false, func(s *FailureSpan) hub.ID { return s.Subscription.ID },
-			func(before hub.ID, chunk int) ([]FailureSpan, error) { return d.spans(ctx, tx, &f, before, chunk) },
-			func(chunk []FailureSpan) ([]bool, error) {
-				pass := make([]bool, len(chunk))
-				for i := range chunk {
-					pass[i] = f.passes(&chunk[i])
-				}
-				return pass, nil
-			})
-		if err != nil {
-			return err
-		}
-		snapshot, err = d.queries.FeedSnapshot(ctx, tx)
-		return err
+	page, snapshot, err = snapshotPage(ctx, d, func(tx pgx.Tx) (Page[FailureSpan], error) {
+		return walkDown(before, limit, false, spanID, func(before hub.ID, chunk int) ([]FailureSpan, error) {
+			return d.spans(ctx, tx, &f, before, chunk)
+		}, each(f.passes))
 	})
 	if err != nil {
 		return page, "", fmt.Errorf("list failure spans: %w", err)
 	}
 	return page, snapshot, nil
 }
+
+func spanID(s *FailureSpan) hub.ID { return s.Subscription.ID }
 
 func (d *DB) spans(ctx context.Context, tx pgx.Tx, f *SpanFilter, before hub.ID, chunk int) ([]FailureSpan, error) {
 	var rows []dbsqlc.FailureSpan

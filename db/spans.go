@@ -42,7 +42,10 @@ func (d *DB) LongSpans(ctx context.Context, began time.Time, after hub.Subscript
 // ChangeSpans rewrites the spans of distinct subscriptions, each by what change
 // makes of it under its lock, and publishes change's notices, in one
 // transaction. A span that is not open does not exist. wanted names the
-// subscriptions with tenant and destination; the result is in its order.
+// subscriptions with tenant and destination; the result is in its order. A
+// subscription that is deleted, has another destination by now, or is under
+// FAILURE_RATE is passed over: what was seen of it says nothing any more. So
+// does a stored span of another destination.
 func (d *DB) ChangeSpans(ctx context.Context, wanted []FailureSpan, feedID hub.ID, change func(i int, stored FailureSpan) (FailureSpan, []hub.Notice)) ([]FailureSpan, error) {
 	var after []FailureSpan
 	var err error
@@ -74,13 +77,25 @@ func (d *DB) changeSpans(ctx context.Context, wanted []FailureSpan, feedID hub.I
 		for _, s := range spansOf(rows) {
 			stored[s.Subscription.ID] = s
 		}
+		// After the locks: what moves a subscription now waits for them.
+		targets, err := d.queries.SpanTargets(ctx, tx, ids)
+		if err != nil {
+			return err
+		}
+		leadsTo := make(map[hub.ID]hub.ID, len(targets))
+		for _, t := range targets {
+			leadsTo[t.ID] = t.DestinationID
+		}
 		var notices []hub.Notice
 		for _, i := range order {
-			before, there := stored[ids[i]]
-			if !there {
-				before = FailureSpan{Subscription: wanted[i].Subscription, Tenant: wanted[i].Tenant}
+			if to, exists := leadsTo[ids[i]]; !exists || to != wanted[i].Destination.ID {
+				result[i] = FailureSpan{Subscription: wanted[i].Subscription, Tenant: wanted[i].Tenant, Destination: wanted[i].Destination}
+				continue
 			}
-			before.Destination = wanted[i].Destination
+			before, there := stored[ids[i]]
+			if !there || before.Destination != wanted[i].Destination {
+				before = FailureSpan{Subscription: wanted[i].Subscription, Tenant: wanted[i].Tenant, Destination: wanted[i].Destination}
+			}
 			after, told := change(i, before)
 			if err := d.writeSpan(ctx, tx, before, after, there); err != nil {
 				return err
@@ -153,14 +168,14 @@ func (d *DB) DisableSubscription(ctx context.Context, r AutoDisable) (done bool,
 			return err
 		}
 		span := FailureSpan{Subscription: r.Subscription, Tenant: r.Tenant, Destination: before.Destination}
-		if len(rows) > 0 {
+		if len(rows) > 0 && rows[0].DestinationID == span.Destination.ID {
 			span = spansOf(rows)[0]
 		}
 		reason, after := r.Judge(&before, span)
 		if reason == "" || !before.Enabled || !before.DeletedAt.IsZero() {
 			return errUnchanged
 		}
-		if len(rows) > 0 {
+		if span.Span.Open() {
 			if err := d.writeSpan(ctx, tx, span, after, true); err != nil {
 				return err
 			}

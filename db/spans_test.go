@@ -17,10 +17,12 @@ import (
 
 type spanChange = func(i int, stored db.FailureSpan) (db.FailureSpan, []hub.Notice)
 
-// newSpan names the subscription of a span as callers do who know of none.
-func newSpan(tenant string) db.FailureSpan {
+// newSpan names the span of a new subscription as callers do who know of none.
+func (l *lab) newSpan(tenant string) db.FailureSpan {
+	l.Helper()
 	lane := laneOf(tenant)
-	return db.FailureSpan{Subscription: hub.SubscriptionID{ID: newID()}, Tenant: lane.Tenant, Destination: lane.Destination}
+	l.destination(lane, kept())
+	return db.FailureSpan{Subscription: l.subscription(lane), Tenant: lane.Tenant, Destination: lane.Destination}
 }
 
 // ends is the change by an attempt that ended so at a moment.
@@ -59,7 +61,7 @@ func TestChangeSpans(t *testing.T) {
 	t.Run("failure_opens_further_ones_extend_success_clears", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
-		want := newSpan("acme")
+		want := l.newSpan("acme")
 		l.changeSpans(ends(health.Failed, now.Add(-time.Hour)), want)
 		want.Span = health.Span{FirstFailureAt: now.Add(-time.Hour), LastFailureAt: now.Add(-time.Hour), FailureCount: 1}
 		if diff := cmp.Diff(want, l.spanOf(want.Subscription)); diff != "" {
@@ -81,7 +83,7 @@ func TestChangeSpans(t *testing.T) {
 	t.Run("every_field_comes_back", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
-		full := newSpan("acme")
+		full := l.newSpan("acme")
 		full.Span = health.Span{FirstFailureAt: now.Add(-time.Hour), LastFailureAt: now, FailureCount: 1 << 40}
 		full.Mark, full.TrippedAt = 75, now.Add(-time.Minute)
 		wantNoZero(t, "FailureSpan", reflect.ValueOf(full))
@@ -97,21 +99,52 @@ func TestChangeSpans(t *testing.T) {
 			t.Errorf("updated (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("span_goes_with_its_subscription_to_another_destination", func(t *testing.T) {
+	t.Run("span_of_another_destination_is_none", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
-		s := newSpan("acme")
+		s := l.newSpan("acme")
+		l.changeSpans(ends(health.Failed, now.Add(-time.Hour)), s)
+		to := laneOf("acme")
+		l.destination(to, now)
+		l.exec("UPDATE event_subscriptions SET destination_id = $2 WHERE id = $1", text(s.Subscription), text(to.Destination))
+		if list, err := l.db.LongSpans(t.Context(), now, hub.SubscriptionID{}, 10); err != nil || len(list) != 0 {
+			t.Errorf("swept %+v, %v", list, err)
+		}
+		if after := l.changeSpans(ends(health.Failed, now), s); after[0].Span.Open() || l.spanOf(s.Subscription).Span.FailureCount != 1 {
+			t.Errorf("what ended at the place before was taken: %+v", after)
+		}
+		s.Destination = to.Destination
 		l.changeSpans(ends(health.Failed, now), s)
-		s.Destination = hub.DestinationID{ID: newID()}
-		l.changeSpans(ends(health.Failed, now), s)
-		if got := l.spanOf(s.Subscription); got.Destination != s.Destination || got.Span.FailureCount != 2 {
+		if got := l.spanOf(s.Subscription); got.Destination != s.Destination || got.Span.FailureCount != 1 || !got.Span.FirstFailureAt.Equal(now) {
 			t.Errorf("stored %+v", got)
+		}
+	})
+	t.Run("deleted_subscription_has_none", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		s := l.newSpan("acme")
+		l.exec("UPDATE event_subscriptions SET deleted_at = now() WHERE id = $1", text(s.Subscription))
+		l.changeSpans(ends(health.Failed, now), s)
+		l.wantCount("spans", 0, "SELECT count(*) FROM failure_spans")
+	})
+	t.Run("under_FAILURE_RATE_there_is_none", func(t *testing.T) {
+		t.Parallel()
+		l := newLab(t)
+		s := l.newSpan("acme")
+		l.changeSpans(ends(health.Failed, now.Add(-time.Hour)), s)
+		l.exec(`UPDATE destinations SET failure_policy = '{"kind":"FAILURE_RATE"}'`)
+		l.changeSpans(ends(health.Failed, now), s)
+		if got := l.spanOf(s.Subscription); got.Span.FailureCount != 1 {
+			t.Errorf("stored %+v", got)
+		}
+		if list, err := l.db.LongSpans(t.Context(), now, hub.SubscriptionID{}, 10); err != nil || len(list) != 0 {
+			t.Errorf("swept %+v, %v", list, err)
 		}
 	})
 	t.Run("result_is_in_the_order_of_the_subscriptions", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
-		list := []db.FailureSpan{newSpan("a"), newSpan("b"), newSpan("c"), newSpan("d")}
+		list := []db.FailureSpan{l.newSpan("a"), l.newSpan("b"), l.newSpan("c"), l.newSpan("d")}
 		count := func(i int, s db.FailureSpan) (db.FailureSpan, []hub.Notice) {
 			for range i + 1 {
 				s.Span = s.Span.After(health.Failed, now)
@@ -130,7 +163,7 @@ func TestChangeSpans(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
 		for round := range 25 {
-			s := newSpan("acme")
+			s := l.newSpan("acme")
 			ready := make(chan struct{})
 			var replicas sync.WaitGroup
 			for i := range 2 {
@@ -164,7 +197,7 @@ func TestChangeSpans(t *testing.T) {
 	t.Run("impossible_one_undoes_all", func(t *testing.T) {
 		t.Parallel()
 		l := newLab(t)
-		list := []db.FailureSpan{newSpan("acme"), newSpan("acme")}
+		list := []db.FailureSpan{l.newSpan("acme"), l.newSpan("acme")}
 		_, err := l.db.ChangeSpans(t.Context(), list, newID(), func(i int, s db.FailureSpan) (db.FailureSpan, []hub.Notice) {
 			s.Span = health.Span{FirstFailureAt: now, LastFailureAt: now.Add(time.Duration(-i) * time.Second), FailureCount: 1}
 			return s, []hub.Notice{{Kind: hub.NoticeSpanOpened, At: now}}
@@ -182,9 +215,9 @@ func TestChangeSpans(t *testing.T) {
 			s.Span = s.Span.After(health.Failed, now)
 			return s, []hub.Notice{{Kind: hub.NoticeSpanOpened, At: now}}
 		}
-		l.changeSpans(opens, newSpan("acme"))
+		l.changeSpans(opens, l.newSpan("acme"))
 		l.failCommits("failure_spans")
-		if _, err := l.db.ChangeSpans(t.Context(), []db.FailureSpan{newSpan("acme")}, newID(), opens); err == nil {
+		if _, err := l.db.ChangeSpans(t.Context(), []db.FailureSpan{l.newSpan("acme")}, newID(), opens); err == nil {
 			t.Error("a commit that failed is no error")
 		}
 		l.wantCount("rows of the feed", 1, "SELECT count(*) FROM outcome_feed")
@@ -197,7 +230,7 @@ func TestSpansChangedSince_pages_in_the_order_of_changes(t *testing.T) {
 	began := kept().Add(-time.Hour)
 	var ids []hub.SubscriptionID
 	for i := range 5 {
-		s := newSpan("acme")
+		s := l.newSpan("acme")
 		ids = append(ids, s.Subscription)
 		l.changeSpans(ends(health.Failed, kept()), s)
 		l.exec("UPDATE failure_spans SET changed_at = $2 WHERE subscription_id = $1", text(s.Subscription), began.Add(time.Duration(10-i)*time.Second))

@@ -62,7 +62,7 @@ func standingOf(b *dbsqlc.Delivery, q *dbsqlc.QueuedByIDRow, end dbsqlc.LastEnds
 	case q != nil:
 		s.Run, s.Attempts, s.RunAttempts = q.Run, q.Attempts, q.RunAttempts
 		s.ReceivedAt, s.Destination.ID, s.Test, s.State = q.ReceivedAt, q.DestinationID, q.Test, hub.Waiting
-		s.FirstFailedAt, s.LastAt = orZero(q.FirstFailedAt), orZero(q.LastAt)
+		s.FirstFailedAt, s.LastAt, s.Job.ID = orZero(q.FirstFailedAt), orZero(q.LastAt), orZero(q.JobID)
 		switch {
 		case q.Leased:
 			s.State = hub.InFlight

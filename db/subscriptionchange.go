@@ -105,8 +105,10 @@ func (d *DB) applyEdit(ctx context.Context, tx pgx.Tx, c *SubscriptionChange, be
 		}
 		next.Destination, next.Kind = state.Destination.ID, state.Destination.Kind
 	}
+	var notices []hub.Notice
 	if edit.Fit != nil {
-		if _, err := d.fitDestination(ctx, tx, state, edit.Fit, c.ID, c.Now); err != nil {
+		var err error
+		if _, notices, err = d.fitDestination(ctx, tx, state, edit.Fit, c.ID, c.Now); err != nil {
 			return err
 		}
 	}
@@ -118,11 +120,12 @@ func (d *DB) applyEdit(ctx context.Context, tx pgx.Tx, c *SubscriptionChange, be
 		return err
 	}
 	moved := next.Destination != before.Subscription.Destination
-	var notices []hub.Notice
 	if edit.Restart || moved || !next.DeletedAt.IsZero() {
-		if notices, err = d.clearSpan(ctx, tx, c, &next); err != nil {
+		cleared, err := d.clearSpan(ctx, tx, c, &next)
+		if err != nil {
 			return err
 		}
+		notices = append(notices, cleared...)
 	}
 	if before.Subscription.DisabledBy == hub.DisabledByAuto && next.Enabled {
 		notices = append(notices, hub.Notice{
@@ -130,13 +133,15 @@ func (d *DB) applyEdit(ctx context.Context, tx pgx.Tx, c *SubscriptionChange, be
 			Reason: "the event subscription that the hub had disabled was enabled", Span: &hub.SpanNotice{},
 		})
 	}
-	if err := d.queueNotices(ctx, tx, c.FeedID, notices); err != nil {
-		return err
-	}
 	if edit.Restart {
-		if err := d.restartDestination(ctx, tx, c.Tenant, next.Destination, c.Now); err != nil {
+		told, err := d.restartDestination(ctx, tx, Lane{Tenant: c.Tenant, Destination: next.Destination}, c.Now)
+		if err != nil {
 			return err
 		}
+		notices = append(notices, told...)
+	}
+	if err := d.queueNotices(ctx, tx, c.FeedID, notices); err != nil {
+		return err
 	}
 	return d.addChores(ctx, tx, c.Tenant, choresOf(&before.Subscription, &next))
 }

@@ -52,7 +52,7 @@ func (d *DB) CreateSubscription(ctx context.Context, n NewSubscription) (dest hu
 			return err
 		}
 		made = state.New
-		if dest, err = d.fitDestination(ctx, tx, state, fit, n.Subscription.ID, n.Subscription.CreatedAt); err != nil {
+		if dest, _, err = d.fitDestination(ctx, tx, state, fit, n.Subscription.ID, n.Subscription.CreatedAt); err != nil {
 			return err
 		}
 		s := &n.Subscription

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/streaming-hub/streaming-hub/tracing/tracingtest"
 )
 
 // canaryOf is a secret that is recognised by its beginning and by its end, so
@@ -24,8 +27,12 @@ func canaryOf(letters string) string {
 var canaries = map[string]string{
 	"imported signing secret": canaryOf("SIGN"), "second signing secret": canaryOf("ROTA"), "bearer token": canaryOf("BEAR"),
 	"password": canaryOf("PASS"), "API key": canaryOf("APIK"), "second API key": canaryOf("NEXT"), "client certificate's key": canaryOf("CERT"),
-	"secret of a bad request": canaryOf("BADR"),
+	"secret of a bad request": canaryOf("BADR"), "key of the collector": canaryOf("OTLP"),
 }
+
+// urlKey is a secret that a tenant put into a URL. It is shown to the tenant
+// with the URL, and nobody else.
+var urlKey = canaryOf("QURY")
 
 // TestCanarySecrets gives the hub secrets of every kind with a text in them
 // that is found again, lets everything happen that touches them, and looks for
@@ -35,7 +42,9 @@ func TestCanarySecrets(t *testing.T) {
 	defer cancel()
 	dir := stateDir(t)
 	echo := newEcho(t, dir)
-	hub := startDev(ctx, t, dir, "STREAMING_HUB_LOG_LEVEL=debug", "STREAMING_HUB_DEFAULT_RETRY_STEPS=0s,100ms", "SSL_CERT_FILE="+echo.caFile)
+	collector := tracingtest.New(t)
+	hub := startDev(ctx, t, dir, "STREAMING_HUB_LOG_LEVEL=debug", "STREAMING_HUB_DEFAULT_RETRY_STEPS=0s,100ms", "SSL_CERT_FILE="+echo.caFile,
+		"STREAMING_HUB_OTLP_ENDPOINT="+collector.URL, "STREAMING_HUB_TRACE_SAMPLE_RATIO=1", "STREAMING_HUB_OTLP_HEADERS=api-key="+url.PathEscape(canaries["key of the collector"]))
 	d := newDesk(t, hub.state)
 	said := &searched{name: "the API's answers to mutations and bad requests"}
 	work := canaryWork{desk: d, echo: echo, said: said}
@@ -63,6 +72,7 @@ func TestCanarySecrets(t *testing.T) {
 	logs.add(hub.out.String())
 	places = append(places, logs)
 	places = append(places, logFiles(t, dir)...)
+	places = append(places, traces(t, collector))
 	for _, p := range places {
 		t.Run(strings.Trim(regexp.MustCompile(`\W+`).ReplaceAllString(p.name, "_"), "_"), p.check)
 	}
@@ -141,7 +151,7 @@ func (w *canaryWork) run(ctx context.Context, t *testing.T) {
 		{"/basic", map[string]any{"credential": map[string]any{"basic": map[string]any{"username": "robot", "password": canaries["password"]}}}},
 		{"/header", map[string]any{"credential": header(canaries["API key"])}},
 	} {
-		s.destination["url"] = w.echo.url + s.path
+		s.destination["url"] = w.echo.url + s.path + "?key=" + url.QueryEscape(urlKey)
 		made := w.mutate(ctx, t, "createEventSubscription", "eventSubscription { "+subFields+" destination { credential { kind name } clientCertificate { subject } } }", map[string]any{
 			"tenantId": "canary", "name": "control of " + s.path, "eventTypes": []string{"*"}, "destination": s.destination, "idempotencyKey": "make " + s.path,
 		})

@@ -24,8 +24,11 @@ func (r attemptResolver) RequestHeaders(ctx context.Context, obj *model.Attempt)
 	if e == nil || err != nil {
 		return nil, err
 	}
-	a := obj.Of
-	sent := wire.WebhookHeaders(nil, r.HeaderPrefix, &e.Event, &hub.Delivery{ID: a.Delivery}, a.ID, a.Number, a.Started)
+	a, event := obj.Of, e.Event
+	if a.TraceParent != "" {
+		event.TraceParent = a.TraceParent
+	}
+	sent := wire.WebhookHeaders(nil, r.HeaderPrefix, &event, &hub.Delivery{ID: a.Delivery}, a.ID, a.Number, a.Started)
 	sent = append(sent, hub.Header{Name: "webhook-signature", Value: masked}, hub.Header{Name: r.HeaderPrefix + "Signature", Value: masked})
 	own, err := r.ownHeaders(ctx, a)
 	return toHeaders(append(sent, own...)), err

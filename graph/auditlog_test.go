@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 )
 
 const auditPage = `query ($first: Int!, $after: String, $filter: AuditLogFilter) { auditLog(first: $first, after: $after, filter: $filter) {
@@ -19,7 +20,7 @@ func TestAuditLog(t *testing.T) {
 		return w.must(token, createToken, map[string]any{"input": map[string]any{"name": name, "role": "VIEWER"}}).at("createApiToken", "apiToken", "id").(string)
 	}
 	one := name(admin, "one")
-	between := time.Now()
+	between := hubtest.Now()
 	w.must(admin, revokeToken, map[string]any{"id": one})
 	name(other, "theirs")
 	w.must(platform, createToken, map[string]any{"input": map[string]any{"name": "all", "role": "VIEWER", "scope": "PLATFORM"}})
@@ -52,8 +53,10 @@ func TestAuditLog(t *testing.T) {
 		"no_actor":          {platform, map[string]any{"actorId": "nonsense"}, "[]"},
 		"action":            {platform, map[string]any{"action": "revoke_api_token"}, "[revoke_api_token acme]"},
 		"object":            {platform, map[string]any{"object": one}, "[revoke_api_token acme create_api_token acme]"},
-		"after":             {admin, map[string]any{"after": between.Add(time.Millisecond).Format(time.RFC3339Nano)}, "[revoke_api_token acme]"},
+		"after":             {admin, map[string]any{"after": between.Format(time.RFC3339Nano)}, "[revoke_api_token acme]"},
 		"before":            {admin, map[string]any{"before": between.Format(time.RFC3339Nano)}, "[create_api_token acme]"},
+		"after_1960":        {admin, map[string]any{"after": "1960-01-01T00:00:00Z"}, "[revoke_api_token acme create_api_token acme]"},
+		"before_1960":       {admin, map[string]any{"before": "1960-01-01T00:00:00Z"}, "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := actions(c.token, c.filter); got != c.want {

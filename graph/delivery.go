@@ -49,7 +49,7 @@ func (r deliveryResolver) Explanation(ctx context.Context, obj *model.Delivery) 
 	if err != nil {
 		return "", err
 	}
-	f := controlplane.Facts{Now: r.Now(), Delivery: obj.Of, Last: last, KillSwitch: r.Policies.KillSwitch}
+	f := controlplane.Facts{Now: r.Now(), Delivery: obj.Of, Last: last, KillSwitch: r.Policies.KillSwitch, CurveSteps: r.CurveSteps}
 	if !obj.Of.State.Settled() {
 		err = r.surroundings(ctx, &f)
 	}

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"slices"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -23,41 +24,51 @@ func orAbsent[T any](v *T) controlplane.Given[T] {
 }
 
 // newDestination reads the settings of a new destination.
-func newDestination(in *model.DestinationInput) (controlplane.DestinationInput, error) {
-	policy, err := failurePolicy(orAbsent(in.FailurePolicy))
+func newDestination(in *model.DestinationInput) (controlplane.DestinationInput, []controlplane.UserError, error) {
+	policy, mistakes, err := failurePolicy(orAbsent(in.FailurePolicy))
 	if err != nil {
-		return controlplane.DestinationInput{}, err
+		return controlplane.DestinationInput{}, nil, err
 	}
 	credential, err := credential(orAbsent(in.Credential))
 	return controlplane.DestinationInput{
 		RateLimit: orAbsent(in.RateLimit), MaxInFlight: orAbsent(in.MaxInFlight), FailurePolicy: policy,
 		Credential: credential, Certificate: certificate(orAbsent(in.ClientCertificate)), SigningSecret: in.SigningSecret,
-	}, err
+	}, mistakes, err
 }
 
 // changedDestination reads what is to change of a destination.
-func changedDestination(in *model.DestinationUpdateInput) (controlplane.DestinationInput, error) {
-	policy, err := failurePolicy(given(in.FailurePolicy))
+func changedDestination(in *model.DestinationUpdateInput) (controlplane.DestinationInput, []controlplane.UserError, error) {
+	policy, mistakes, err := failurePolicy(given(in.FailurePolicy))
 	if err != nil {
-		return controlplane.DestinationInput{}, err
+		return controlplane.DestinationInput{}, nil, err
 	}
 	credential, err := credential(given(in.Credential))
 	return controlplane.DestinationInput{
 		RateLimit: given(in.RateLimit), MaxInFlight: given(in.MaxInFlight), FailurePolicy: policy,
 		Credential: credential, Certificate: certificate(given(in.ClientCertificate)),
-	}, err
+	}, mistakes, err
 }
 
-func failurePolicy(g controlplane.Given[model.FailurePolicyInput]) (controlplane.Given[hub.FailurePolicy], error) {
-	out := controlplane.Given[hub.FailurePolicy]{Set: g.Set}
+// mistake is one in what the schema lets pass.
+func mistake(message string, path ...string) []controlplane.UserError {
+	return []controlplane.UserError{{Code: controlplane.Invalid, Message: message, Path: path}}
+}
+
+func failurePolicy(g controlplane.Given[model.FailurePolicyInput]) (out controlplane.Given[hub.FailurePolicy], mistakes []controlplane.UserError, err error) {
+	out.Set = g.Set
 	if g.Value == nil {
-		return out, nil
+		return out, nil, nil
 	}
-	if err := oneOf("failurePolicy", "failureSpan and failureRate", g.Value.FailureSpan != nil, g.Value.FailureRate != nil); err != nil {
-		return out, err
+	span, in := g.Value.FailureSpan, g.Value.FailureRate
+	if err := oneOf("failurePolicy", "failureSpan and failureRate", span != nil, in != nil); err != nil {
+		return out, nil, err
+	}
+	path := []string{"input", "destination", "failurePolicy"}
+	if span != nil && !*span {
+		return out, mistake("failureSpan is true; for another policy give that one", append(path, "failureSpan")...), nil
 	}
 	p := hub.FailurePolicy{Kind: hub.FailureSpan}
-	if in := g.Value.FailureRate; in != nil {
+	if in != nil {
 		p.Kind = hub.FailureRate
 		for _, one := range []struct {
 			name string
@@ -72,12 +83,12 @@ func failurePolicy(g controlplane.Given[model.FailurePolicyInput]) (controlplane
 				continue
 			}
 			if *one.to = *one.from; *one.to == 0 { // which is kept for what is absent
-				return out, apiErrorf(codeBadInput, "failureRate.%s is 0; leave it out for the preset", one.name)
+				mistakes = append(mistakes, mistake(one.name+" is not 0; leave it out for the preset", slices.Concat(path, []string{"failureRate", one.name})...)...)
 			}
 		}
 	}
 	out.Value = &p
-	return out, nil
+	return out, mistakes, nil
 }
 
 func wide(n *int32) *int64 {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/streaming-hub/streaming-hub/controlplane"
+	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/graph/scalar"
 )
 
@@ -55,6 +57,8 @@ func present(log *slog.Logger) graphql.ErrorPresenterFunc {
 			}
 			// A fresh one: the text of the old one may hold anything.
 			shown = &gqlerror.Error{Message: message, Path: shown.Path, Locations: shown.Locations, Extensions: map[string]any{"code": code}}
+		} else if shown.Message == "operation  not found" { // as the executor says it
+			shown.Message = "the document has several operations; operationName has to name one of them"
 		} else {
 			shown.Message = withoutLiterals(shown.Message, shown.Rule)
 		}
@@ -80,14 +84,23 @@ func meaning(err error) (code, message string) {
 		return codeTimeout, "the request took too long"
 	case errors.Is(err, context.Canceled):
 		return codeUnavailable, "the request was given up"
+	case db.Away(err):
+		return codeUnavailable, "the hub's database is away; try again in a moment"
 	}
 	return codeInternal, "an internal error happened; the hub's log has it under this request id"
 }
 
+// unwritten begins the panic of an answer that cannot be written.
+const unwritten = "unable to marshal"
+
 // recovered answers a panic like any other fault of the hub.
 func recovered(log *slog.Logger) graphql.RecoverFunc {
 	return func(ctx context.Context, cause any) error {
-		log.Error("a GraphQL resolver panicked", "request", requestID(ctx), "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+		text := fmt.Sprint(cause)
+		if strings.HasPrefix(text, unwritten) {
+			text = unwritten // what follows is the whole answer, payloads and all
+		}
+		log.Error("a GraphQL resolver panicked", "request", requestID(ctx), "cause", text, "stack", string(debug.Stack()))
 		return apiErrorf(codeInternal, "an internal error happened; the hub's log has it under this request id")
 	}
 }

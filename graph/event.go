@@ -2,10 +2,7 @@ package graph
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"time"
-	"unicode/utf8"
 
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/graph/model"
@@ -13,24 +10,15 @@ import (
 )
 
 func (r eventResolver) Body(ctx context.Context, obj *model.Event) (*model.EventBody, error) {
+	if err := showBody(ctx, int(obj.SizeBytes)); err != nil {
+		return nil, err
+	}
 	raw, err := load(ctx, loadersOf(ctx).bodies, obj.Of.ID)
 	return toBody(raw), err
 }
 
 func (r eventResolver) Deliveries(ctx context.Context, obj *model.Event, first int32, after *string) (*model.DeliveryConnection, error) {
 	return r.deliveryPage(ctx, db.DeliveryFilter{Event: obj.Of.ID}, true, first, after)
-}
-
-func toBody(raw []byte) *model.EventBody {
-	b := &model.EventBody{Base64: base64.StdEncoding.EncodeToString(raw)}
-	if utf8.Valid(raw) {
-		text := string(raw)
-		b.Text = &text
-		if json.Valid(raw) {
-			b.JSON = raw
-		}
-	}
-	return b
 }
 
 func toEvent(h *db.EventHead) *model.Event {

@@ -9,11 +9,11 @@ import (
 )
 
 func (r mutationResolver) UpdateEventSubscription(ctx context.Context, input model.UpdateEventSubscriptionInput) (*model.UpdateEventSubscriptionPayload, error) {
-	update, err := subscriptionUpdate(&input)
-	if err != nil {
-		return nil, err
+	var after controlplane.Updated
+	update, mistakes, err := subscriptionUpdate(&input)
+	if err == nil && mistakes == nil {
+		after, mistakes, err = r.Subscriptions.Update(ctx, actorOf(ctx), update)
 	}
-	after, mistakes, err := r.Subscriptions.Update(ctx, actorOf(ctx), update)
 	if err != nil || len(mistakes) > 0 {
 		return &model.UpdateEventSubscriptionPayload{UserErrors: userErrors(mistakes)}, err
 	}
@@ -60,7 +60,7 @@ func subscriptionID(text string) hub.SubscriptionID {
 	return hub.SubscriptionID{ID: id}
 }
 
-func subscriptionUpdate(in *model.UpdateEventSubscriptionInput) (u controlplane.SubscriptionUpdate, err error) {
+func subscriptionUpdate(in *model.UpdateEventSubscriptionInput) (u controlplane.SubscriptionUpdate, mistakes []controlplane.UserError, err error) {
 	u = controlplane.SubscriptionUpdate{
 		ID: subscriptionID(in.ID), Version: in.Version, Name: given(in.Name), Description: given(in.Description), Origin: given(in.Origin),
 		SchemaMajor: given(in.SchemaMajor), Timeout: given(in.Timeout), DisableOnGone: given(in.DisableOnGone),
@@ -75,22 +75,25 @@ func subscriptionUpdate(in *model.UpdateEventSubscriptionInput) (u controlplane.
 		u.Headers = controlplane.Give(customHeaders(list))
 	}
 	if policy, set := in.RetryPolicy.ValueOK(); set {
-		if err := checkOneOf("retryPolicy", policy); err != nil {
-			return u, err
-		}
 		u.RetryPolicy.Set = true
 		if policy != nil {
-			u.RetryPolicy = controlplane.Give(newRetryPolicy(policy))
+			wanted, faults, err := retryPolicy(policy, "input", "retryPolicy")
+			if err != nil {
+				return u, nil, err
+			}
+			u.RetryPolicy, mistakes = controlplane.Give(wanted), faults
 		}
 	}
 	if dest, set := in.Destination.ValueOK(); set {
 		if dest == nil {
-			return u, apiErrorf(codeBadInput, "destination cannot be null; leave it out to keep what is there")
+			return u, append(mistakes, mistake("destination cannot be null; leave it out to keep what is there", "input", "destination")...), nil
 		}
+		var faults []controlplane.UserError
 		u.URL = given(dest.URL)
-		u.Destination, err = changedDestination(dest)
+		u.Destination, faults, err = changedDestination(dest)
+		mistakes = append(mistakes, faults...)
 	}
-	return u, err
+	return u, mistakes, err
 }
 
 func customHeaders(list []*model.HTTPHeaderInput) []hub.Header {

@@ -37,10 +37,12 @@ type world struct {
 	pool   *pgxpool.Pool
 	tokens *access.Tokens
 	keys   *secret.Keyring
-	api    *graph.Server
-	feed   *controlplane.Feed
-	server *httptest.Server
-	log    *lockedBuffer
+	// resolver takes settings of a test before its first request.
+	resolver *graph.Resolver
+	api      *graph.Server
+	feed     *controlplane.Feed
+	server   *httptest.Server
+	log      *lockedBuffer
 }
 
 // keyring is a test key of 32 zero bytes.
@@ -88,24 +90,25 @@ func newWorldOn(t *testing.T, dsn string) *world {
 	log := slog.New(slog.NewTextHandler(w.log, nil))
 	policy := address.Policy{AllowLoopback: true, AllowHTTP: true}
 	w.feed = controlplane.NewFeed(d, log)
-	w.api, err = graph.NewServer(graph.Deps{
-		Resolver: &graph.Resolver{
-			Subscriptions: &controlplane.Subscriptions{
-				DB: walled, Keys: keys, Addresses: policy, Now: time.Now, Random: rand.Reader,
-				Prober: probe{sink.NewWebhook(sink.Config{Policy: policy, UserAgent: "test"})},
-			},
-			History: &controlplane.History{DB: walled}, Quarantine: &controlplane.Quarantine{DB: walled, Now: time.Now, Random: rand.Reader},
-			Redelivery:   &controlplane.Redelivery{DB: walled, Now: time.Now, Random: rand.Reader},
-			Breakers:     &controlplane.Breakers{DB: walled, Keys: keys},
-			Policies:     &controlplane.FailurePolicies{DB: walled, Span: health.DefaultSpan(), Now: time.Now},
-			Observations: &controlplane.Observations{DB: walled}, Feed: w.feed, HeaderPrefix: "X-Lerian-", Now: time.Now,
-			Tokens: &controlplane.Tokens{DB: walled, Access: w.tokens, Now: time.Now, Random: rand.Reader},
-			Audit:  &controlplane.AuditLog{DB: walled},
-			Idempotency: &controlplane.Idempotency{
-				Store: walled, Keys: keys, TTL: 24 * time.Hour, Now: time.Now, Random: rand.Reader, Log: log,
-			},
+	w.resolver = &graph.Resolver{
+		Subscriptions: &controlplane.Subscriptions{
+			DB: walled, Keys: keys, Addresses: policy, Now: hubtest.Now, Random: rand.Reader,
+			Prober: probe{sink.NewWebhook(sink.Config{Policy: policy, UserAgent: "test"})},
 		},
-		Tokens: w.tokens, Origins: []string{"https://console.example"}, Log: log,
+		History: &controlplane.History{DB: walled}, Quarantine: &controlplane.Quarantine{DB: walled, Now: hubtest.Now, Random: rand.Reader},
+		Redelivery:   &controlplane.Redelivery{DB: walled, Now: hubtest.Now, Random: rand.Reader},
+		Breakers:     &controlplane.Breakers{DB: walled, Keys: keys},
+		Policies:     &controlplane.FailurePolicies{DB: walled, Span: health.DefaultSpan(), Now: time.Now},
+		Observations: &controlplane.Observations{DB: walled}, Feed: w.feed, HeaderPrefix: "X-Lerian-", Now: time.Now,
+		Tokens: &controlplane.Tokens{DB: walled, Access: w.tokens, Now: hubtest.Now, Random: rand.Reader},
+		Audit:  &controlplane.AuditLog{DB: walled},
+		Idempotency: &controlplane.Idempotency{
+			Store: walled, Keys: keys, TTL: 24 * time.Hour, Now: time.Now, Random: rand.Reader, Log: log,
+		},
+	}
+	w.api, err = graph.NewServer(graph.Deps{
+		Resolver: w.resolver,
+		Tokens:   w.tokens, Origins: []string{"https://console.example"}, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

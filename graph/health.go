@@ -11,7 +11,7 @@ import (
 
 func (r destinationResolver) Health(ctx context.Context, obj *model.Destination) (*model.DestinationHealth, error) {
 	rate, err := rateOf(ctx, obj.Of)
-	return r.toHealth(obj.Of, rate), err
+	return r.toHealth(obj.Of, r.Policies.Shown(obj.Of, rate)), err
 }
 
 // rateOf is what FAILURE_RATE knows of a destination.
@@ -49,6 +49,7 @@ func (r eventSubscriptionResolver) Health(ctx context.Context, obj *model.EventS
 		if known.Rate, err = rateOf(ctx, known.Destination); err != nil {
 			return nil, err
 		}
+		known.Rate = r.Policies.Shown(known.Destination, known.Rate)
 	}
 	if known.Span, err = load(ctx, loadersOf(ctx).spans, obj.Of.ID); err != nil {
 		return nil, err

@@ -100,6 +100,14 @@ func TestDelivery_states(t *testing.T) {
 			t.Errorf("%v", a.Data)
 		}
 	})
+	t.Run("body_that_nests_too_deep", func(t *testing.T) {
+		deep := strings.Repeat("[", 9_998) + strings.Repeat("]", 9_998) // as deep as encoding/json takes it, alone
+		w.exec(`UPDATE events SET body = $2 WHERE id = $1`, made["HELD"].Event.String(), []byte(deep))
+		a := w.must(token, `query ($id: ID!) { event(id: $id) { body { text json } } }`, map[string]any{"id": gid("evt_", made["HELD"].Event.ID)})
+		if a.at("event", "body", "text") != deep || a.at("event", "body", "json") != nil {
+			t.Errorf("%.100v", a.Data)
+		}
+	})
 	t.Run("a_replay_outranks_an_older_end", func(t *testing.T) {
 		d := made["DEAD"]
 		w.exec(`INSERT INTO delivery_queue (id, tenant_id, destination_id, subscription_id, event_id, due_at, received_at, body_bytes, leased_until, lease_token, run, attempts)
@@ -172,6 +180,12 @@ func TestLists_page_through_everything_once(t *testing.T) {
 		if a.code() != "BAD_USER_INPUT" {
 			t.Errorf("%+v", a)
 		}
+		admin := w.token("acme", hub.Admin)
+		a = w.must(admin, `{ apiTokens(first: 1) { pageInfo { endCursor } } }`, nil)
+		a = w.ask(admin, `query ($c: String) { destinations(after: $c) { nodes { id } } }`, map[string]any{"c": a.at("apiTokens", "pageInfo", "endCursor")})
+		if a.code() != "BAD_USER_INPUT" {
+			t.Errorf("of tokens among destinations: %+v", a)
+		}
 	})
 	t.Run("first_is_1_to_100", func(t *testing.T) {
 		for _, first := range []int{0, -1, 101} {
@@ -202,5 +216,26 @@ func TestDeliveries_with_a_rare_state_stop_early(t *testing.T) {
 	a = w.must(token, `query ($c: String) { deliveries(filter: {state: IN_FLIGHT}, after: $c) { nodes { id } pageInfo { hasNextPage } } }`, map[string]any{"c": a.at("deliveries", "pageInfo", "endCursor")})
 	if a.at("deliveries", "nodes", 0, "id") != gid("dlv_", rare.Delivery.ID.ID) || a.at("deliveries", "pageInfo", "hasNextPage") != false {
 		t.Errorf("%v", a.Data)
+	}
+}
+
+func TestEvents_bodies_of_one_answer_are_bounded(t *testing.T) {
+	w := newWorld(t)
+	token := w.token("acme", hub.Viewer)
+	sub, dest := w.subscriptionOf("acme")
+	var last delivery
+	for range 17 {
+		last = w.deliver("acme", sub, dest)
+	}
+	w.exec(`UPDATE events SET body = convert_to(repeat('x', 1 << 20), 'UTF8')`)
+	w.must(token, `{ events(first: 16) { nodes { body { text } } } }`, nil)
+	if a := w.ask(token, `{ events(first: 17) { nodes { body { text } } } }`, nil); a.code() != "LIMIT_EXCEEDED" {
+		t.Errorf("17 MiB are shown: %+v", a.Errors)
+	}
+	w.must(token, `{ events(first: 17) { nodes { sizeBytes } } }`, nil)
+	w.exec(`UPDATE events SET body = convert_to(repeat('x', 17 << 20), 'UTF8') WHERE id = $1`, last.Event.String())
+	a := w.must(token, `query ($id: ID!) { event(id: $id) { body { text } } }`, map[string]any{"id": gid("evt_", last.Event.ID)})
+	if text, _ := a.at("event", "body", "text").(string); len(text) != 17<<20 {
+		t.Errorf("a single one is not shown: %d bytes", len(text))
 	}
 }

@@ -123,6 +123,13 @@ func costs() (c generated.ComplexityRoot) {
 		return list(child, int32(min(len(input.Ids), maxPage)))
 	}
 	c.Event.Verdicts = func(child int, first int32, _ *string) int { return list(child, first) }
+	c.MatchVerdict.Clauses = func(child int) int { return list(child, 6) }
+	// Of headers there are usually a few; all of them are bounded in bytes.
+	c.EventSubscription.Headers = func(child int) int { return list(child, 3) }
+	c.Attempt.RequestHeaders = func(child int) int { return list(child, 3) }
+	c.Attempt.ResponseHeaders = func(child int) int { return list(child, 3) }
+	c.QuarantinedRecord.Headers = func(child int) int { return list(child, 10) }
+	c.DlqObservation.Attributes = func(child int) int { return list(child, 10) }
 	// Attempts of one delivery are few, as a rule at most a dozen.
 	c.Delivery.Attempts = func(child int) int { return list(child, 5) }
 	return c

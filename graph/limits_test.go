@@ -7,6 +7,7 @@ import (
 
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/streaming-hub/streaming-hub/db/dbtest"
 	"github.com/streaming-hub/streaming-hub/graph/generated"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -28,6 +29,10 @@ func TestRequest_refusals_have_status_code_and_request_id(t *testing.T) {
 		"batch":                 {token, `[` + query + `]`, nil, 400, "BAD_REQUEST"},
 		"no_json":               {token, `secret nonsense`, nil, 400, "BAD_REQUEST"},
 		"no_query":              {token, `{"id":"x"}`, nil, 400, "BAD_REQUEST"},
+		"variables_list":        {token, `{"query":"{ viewer { name } }","variables":["nonsense"]}`, nil, 400, "BAD_REQUEST"},
+		"query_number":          {token, `{"query":5}`, nil, 400, "BAD_REQUEST"},
+		"two_operations":        {token, `{"query":"query A { viewer { name } } query B { viewer { name } }"}`, nil, 422, "GRAPHQL_VALIDATION_FAILED"},
+		"feed_of_one_answer":    {token, `{"query":"subscription { deliveryOutcomes { __typename } }"}`, nil, 200, "BAD_REQUEST"},
 		"too_large":             {token, `{"query":"` + strings.Repeat(" ", 257<<10) + `"}`, nil, 413, "LIMIT_EXCEEDED"},
 		"foreign_origin":        {token, query, []string{"Origin", "https://evil.example"}, 403, "FORBIDDEN"},
 		"stream_no_json":        {token, `nonsense`, []string{"Accept", "text/event-stream"}, 400, "BAD_REQUEST"},
@@ -44,6 +49,20 @@ func TestRequest_refusals_have_status_code_and_request_id(t *testing.T) {
 			}
 		})
 	}
+	t.Run("they_say_what_to_do", func(t *testing.T) {
+		for body, want := range map[string]string{
+			`{"query":"{ viewer { name } }","variables":[]}`:                      "variables is no object",
+			`{"query":"{ viewer { name } }","extensions":1}`:                      "extensions is no object",
+			`{"query":"{ viewer { name } }","operationName":{}}`:                  "operationName is no string",
+			`{"query":["nonsense"]}`:                                              "query is no string",
+			`{"query":"query A { viewer { name } } query B { viewer { name } }"}`: "the document has several operations; operationName has to name one of them",
+			`{"query":"subscription { deliveryOutcomes { __typename } }"}`:        "a subscription needs a WebSocket (graphql-transport-ws) or the header Accept: text/event-stream",
+		} {
+			if a := w.send(token, body); a.Errors[0].Message != want {
+				t.Errorf("%s: %s", body, a.Errors[0].Message)
+			}
+		}
+	})
 	t.Run("allowed_origin", func(t *testing.T) {
 		if a := w.send(token, query, "Origin", "https://console.example"); a.Status != http.StatusOK || len(a.Errors) > 0 {
 			t.Errorf("%+v", a)
@@ -103,6 +122,19 @@ func TestLimits(t *testing.T) {
 			t.Errorf("the log lacks it: %s", logged)
 		}
 	})
+}
+
+func TestErrors_of_an_absent_database(t *testing.T) {
+	through := countStatements(t, dbtest.New(t))
+	w := newWorldOn(t, through.dsn)
+	token := w.token("acme", hub.Viewer)
+	w.must(token, `{ events { nodes { id } } }`, nil)
+	through.cut()
+	for range 3 { // by a connection that was cut, and by new ones
+		if a := w.ask(token, `{ events { nodes { id } } }`, nil); a.code() != "UNAVAILABLE" {
+			t.Errorf("status %d, %+v\n%s", a.Status, a.Errors, w.log)
+		}
+	}
 }
 
 func TestSchema(t *testing.T) {

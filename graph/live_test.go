@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,22 @@ func TestSSE_streams_outcomes(t *testing.T) {
 	}
 	res.Body.Close()
 	w.listening(0)
+}
+
+func TestSSE_says_why_it_ends_when_the_hub_stops(t *testing.T) {
+	w := newWorld(t)
+	body, _ := json.Marshal(map[string]any{"query": liveQuery})
+	res, err := w.request(w.token("acme", hub.Viewer), string(body), "Accept", "text/event-stream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	w.listening(1)
+	w.api.Close(t.Context())
+	told, err := io.ReadAll(res.Body)
+	if text := string(told); err != nil || !strings.Contains(text, `"code":"UNAVAILABLE"`) || !strings.HasSuffix(text, "event: complete\n\n") {
+		t.Errorf("%s, %v", told, err)
+	}
 }
 
 func sorted(list []string) []string {

@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -153,12 +154,44 @@ func load[K comparable, V any](ctx context.Context, l *dataloadgen.Loader[K, V],
 	return v, err
 }
 
-type loadersKey struct{}
+type answerKey struct{}
+
+// answer is what is kept while one response is put together.
+type answer struct {
+	loaders *loaders
+	// bodyBytes counts the bodies that the response shows.
+	bodyBytes atomic.Int64
+}
+
+func answerOf(ctx context.Context) *answer { return ctx.Value(answerKey{}).(*answer) }
+
+func loadersOf(ctx context.Context) *loaders { return answerOf(ctx).loaders }
 
 // freshLoaders gives each response its own loaders: one for a query, one for
 // every item of a live feed.
 func (r *Resolver) freshLoaders(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
-	return next(context.WithValue(ctx, loadersKey{}, r.newLoaders(ctx)))
+	return next(context.WithValue(ctx, answerKey{}, &answer{loaders: r.newLoaders(ctx)}))
 }
 
-func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*loaders) }
+// freshAfterChange gives what is read behind a mutation new loaders: those of
+// the mutations before it, in the same document, know what was true then.
+// Mutations run one after the other, each with all that is read behind it.
+func (r *Resolver) freshAfterChange(ctx context.Context, next graphql.Resolver) (any, error) {
+	v, err := next(ctx)
+	if graphql.GetFieldContext(ctx).Object == "Mutation" {
+		answerOf(ctx).loaders = r.newLoaders(ctx)
+	}
+	return v, err
+}
+
+// maxBodies bounds the bodies of one response, in bytes as they are stored. A
+// single one is always shown.
+const maxBodies = 16 << 20
+
+// showBody counts a body, before it is read, and refuses what is too much.
+func showBody(ctx context.Context, size int) error {
+	if all := answerOf(ctx).bodyBytes.Add(int64(size)); all > maxBodies && all > int64(size) {
+		return apiErrorf(codeLimit, "the bodies of this answer pass %d MiB; ask for a shorter page, or for fewer bodies", maxBodies>>20)
+	}
+	return nil
+}

@@ -9,14 +9,11 @@ import (
 )
 
 func (r mutationResolver) CreateEventSubscription(ctx context.Context, input model.CreateEventSubscriptionInput) (*model.CreateEventSubscriptionPayload, error) {
-	if err := checkOneOf("retryPolicy", input.RetryPolicy); err != nil {
-		return nil, err
+	var made controlplane.Created
+	wanted, mistakes, err := newSubscription(&input)
+	if err == nil && mistakes == nil {
+		made, mistakes, err = r.Subscriptions.Create(ctx, actorOf(ctx), wanted)
 	}
-	wanted, err := newSubscription(&input)
-	if err != nil {
-		return nil, err
-	}
-	made, mistakes, err := r.Subscriptions.Create(ctx, actorOf(ctx), wanted)
 	if err != nil || len(mistakes) > 0 {
 		return &model.CreateEventSubscriptionPayload{UserErrors: userErrors(mistakes)}, err
 	}
@@ -51,39 +48,44 @@ func toProbe(a *hub.Attempt) *model.VerificationProbe {
 	return p
 }
 
-func newSubscription(in *model.CreateEventSubscriptionInput) (controlplane.NewSubscription, error) {
-	destination, err := newDestination(in.Destination)
+func newSubscription(in *model.CreateEventSubscriptionInput) (controlplane.NewSubscription, []controlplane.UserError, error) {
+	policy, mistakes, err := retryPolicy(in.RetryPolicy, "input", "retryPolicy")
+	if err != nil {
+		return controlplane.NewSubscription{}, nil, err
+	}
+	destination, more, err := newDestination(in.Destination)
 	return controlplane.NewSubscription{
-		Tenant: value(in.TenantID), Name: in.Name, Description: in.Description, Origin: value(in.Origin),
+		Tenant: value(in.TenantID), Name: in.Name, Description: in.Description, Origin: in.Origin,
 		EventTypes: in.EventTypes, SchemaMajor: in.SchemaMajor,
 		Kind: in.Destination.Kind, URL: value(in.Destination.URL), Destination: destination,
-		RetryPolicy: newRetryPolicy(in.RetryPolicy), Timeout: in.Timeout,
+		RetryPolicy: policy, Timeout: in.Timeout,
 		Headers: customHeaders(in.Headers), DisableOnGone: in.DisableOnGone,
-	}, err
+	}, append(mistakes, more...), err
 }
 
-// checkOneOf holds for variables what @oneOf says; for literals the validator
-// has seen to it. name is that of the argument or field.
-func checkOneOf(name string, in *model.RetryPolicyInput) error {
+// retryPolicy reads a policy at a place in the input; the curve when there is
+// none.
+func retryPolicy(in *model.RetryPolicyInput, path ...string) (hub.RetryPolicy, []controlplane.UserError, error) {
 	if in == nil {
-		return nil
+		return hub.RetryPolicy{Kind: hub.RetryCurve}, nil, nil
 	}
-	return oneOf(name, "curve, schedule and exponential", in.Curve != nil, in.Schedule != nil, in.Exponential != nil)
-}
-
-func newRetryPolicy(in *model.RetryPolicyInput) hub.RetryPolicy {
+	if err := oneOf(path[len(path)-1], "curve, schedule and exponential", in.Curve != nil, in.Schedule != nil, in.Exponential != nil); err != nil {
+		return hub.RetryPolicy{}, nil, err
+	}
 	switch {
-	case in != nil && in.Schedule != nil:
+	case in.Schedule != nil:
 		p := hub.RetryPolicy{Kind: hub.RetrySchedule}
 		for _, step := range in.Schedule.Steps {
 			p.StepsMillis = append(p.StepsMillis, step.Milliseconds())
 		}
-		return p
-	case in != nil && in.Exponential != nil:
+		return p, nil, nil
+	case in.Exponential != nil:
 		e := in.Exponential
-		return hub.RetryPolicy{Kind: hub.RetryExponential, UnitMillis: e.Unit.Milliseconds(), Attempts: e.Attempts, Elapsed: e.Elapsed}
+		return hub.RetryPolicy{Kind: hub.RetryExponential, UnitMillis: e.Unit.Milliseconds(), Attempts: e.Attempts, Elapsed: e.Elapsed}, nil, nil
+	case !*in.Curve:
+		return hub.RetryPolicy{}, mistake("curve is true; for another policy give that one", append(path, "curve")...), nil
 	}
-	return hub.RetryPolicy{Kind: hub.RetryCurve}
+	return hub.RetryPolicy{Kind: hub.RetryCurve}, nil, nil
 }
 
 func value(s *string) string {

@@ -25,7 +25,7 @@ const (
 	byDeliveryEnd    order = 'r'
 	byQuarantinedID  order = 'u'
 	byObservationID  order = 'o'
-	byTokenID        order = 't'
+	byTokenID        order = 'k'
 	byAuditID        order = 'a'
 	byBreaker        order = 'b'
 	bySpan           order = 'f'

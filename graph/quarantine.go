@@ -64,9 +64,15 @@ func (r quarantinedRecordResolver) Headers(ctx context.Context, obj *model.Quara
 }
 
 func (r quarantinedRecordResolver) Body(ctx context.Context, obj *model.QuarantinedRecord) (*model.EventBody, error) {
+	if err := showBody(ctx, int(min(obj.SizeBytes, maxKept))); err != nil {
+		return nil, err
+	}
 	raw, err := load(ctx, loadersOf(ctx).quarantinedBodies, obj.Of)
 	return toBody(raw), err
 }
+
+// maxKept is how much of a quarantined value is kept, in bytes.
+const maxKept = 1 << 20
 
 func toQuarantined(q *hub.QuarantinedRecord) *model.QuarantinedRecord {
 	if q == nil {

@@ -84,19 +84,35 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, status int, 
 	case err != nil:
 		return nil, http.StatusBadRequest, "the request could not be read to its end"
 	}
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		return nil, http.StatusBadRequest, "the request is a list; batches are not taken, send one object"
+	}
+	if fault := requestFault(body); fault != "" {
+		return nil, http.StatusBadRequest, fault
+	}
+	return body, http.StatusOK, ""
+}
+
+// requestFault says what keeps a text from being a GraphQL request, and nothing
+// of what it holds; "" when nothing does.
+func requestFault(text []byte) string {
 	var shape struct {
 		Query         *string                    `json:"query"`
 		OperationName *string                    `json:"operationName"`
 		Variables     map[string]json.RawMessage `json:"variables"`
 		Extensions    map[string]json.RawMessage `json:"extensions"`
 	}
-	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
-		return nil, http.StatusBadRequest, "the request is a list; batches are not taken, send one object"
+	err := json.Unmarshal(text, &shape)
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &kind) && (kind.Field == "query" || kind.Field == "operationName"):
+		return kind.Field + " is no string"
+	case errors.As(err, &kind) && (kind.Field == "variables" || kind.Field == "extensions"):
+		return kind.Field + " is no object"
+	case err != nil || shape.Query == nil:
+		return "the request is no JSON object with a query"
 	}
-	if err := json.Unmarshal(body, &shape); err != nil || shape.Query == nil {
-		return nil, http.StatusBadRequest, "the request is no JSON object with a query"
-	}
-	return body, http.StatusOK, ""
+	return ""
 }
 
 func codeOfStatus(status int) string {

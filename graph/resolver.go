@@ -22,7 +22,10 @@ type Resolver struct {
 	Idempotency   *controlplane.Idempotency
 	// HeaderPrefix begins the hub's own header names, as delivery uses them.
 	HeaderPrefix string
-	Now          func() time.Time
+	// CurveSteps, if any, replace the waits of the CURVE, as where deliveries
+	// are made.
+	CurveSteps []time.Duration
+	Now        func() time.Time
 }
 
 var _ generated.ResolverRoot = (*Resolver)(nil)

@@ -3,21 +3,23 @@ package graph
 import (
 	"context"
 
-	"github.com/streaming-hub/streaming-hub/controlplane"
 	"github.com/streaming-hub/streaming-hub/graph/model"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/retry"
 )
 
 func (r queryResolver) RetryPreview(_ context.Context, policy model.RetryPolicyInput) (*model.RetryPreview, error) {
-	if err := checkOneOf("policy", &policy); err != nil {
+	p, mistakes, err := retryPolicy(&policy, "policy")
+	if err != nil {
 		return nil, err
 	}
-	p := newRetryPolicy(&policy)
-	if err := retry.Validate(p); err != nil {
-		mistake := controlplane.UserError{Code: controlplane.Invalid, Message: err.Error(), Path: []string{"policy"}}
-		return &model.RetryPreview{Attempts: []*model.RetryPreviewAttempt{}, UserErrors: []*controlplane.UserError{&mistake}}, nil
+	if fault := retry.Validate(p); mistakes == nil && fault != nil {
+		mistakes = mistake(fault.Error(), "policy")
 	}
+	if mistakes != nil {
+		return &model.RetryPreview{Attempts: []*model.RetryPreviewAttempt{}, UserErrors: userErrors(mistakes)}, nil
+	}
+	p, _ = retry.InForce(p, r.CurveSteps)
 	return toRetryPreview(p), nil
 }
 

@@ -3,6 +3,7 @@ package graph_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -47,6 +48,20 @@ func TestRetryPreview(t *testing.T) {
 			}
 		})
 	}
+	t.Run("curve_false", func(t *testing.T) {
+		p := w.must(token, `{ retryPreview(policy: {curve: false}) `+fields+` }`, nil).at("retryPreview")
+		if at(p, "userErrors", 0, "code") != "INVALID" || fmt.Sprint(at(p, "userErrors", 0, "path")) != "[policy curve]" || at(p, "total") != nil {
+			t.Errorf("%v", p)
+		}
+	})
+	t.Run("a_setting_replaces_the_curve", func(t *testing.T) {
+		w := newWorld(t)
+		w.resolver.CurveSteps = []time.Duration{0, time.Second}
+		a := w.must(w.token("acme", hub.Viewer), `{ curve: retryPreview(policy: {curve: true}) { total } own: retryPreview(policy: {schedule: {steps: ["PT1M"]}}) { total } }`, nil)
+		if a.at("curve", "total") != "PT1S" || a.at("own", "total") != "PT1M" {
+			t.Errorf("%v", a.Data)
+		}
+	})
 	t.Run("exactly_one_family", func(t *testing.T) {
 		for _, policy := range []map[string]any{{}, {"curve": true, "schedule": map[string]any{"steps": []string{"PT1S"}}}} {
 			a := w.ask(token, `query ($p: RetryPolicyInput!) { retryPreview(policy: $p) { total } }`, map[string]any{"p": policy})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/access"
 	"github.com/streaming-hub/streaming-hub/graph/generated"
+	"github.com/streaming-hub/streaming-hub/tracing"
 )
 
 // Deps is what the API needs.
@@ -23,6 +24,7 @@ type Deps struct {
 	// Origins are further web origins, scheme://host[:port], whose pages may
 	// call the API; its own is always one.
 	Origins []string
+	Tracer  *tracing.Tracer // nil for no traces
 	Log     *slog.Logger
 }
 
@@ -58,11 +60,17 @@ func newExecutor(d Deps, g *gate) *handler.Server {
 	srv.SetQueryCache(lru.New[*ast.QueryDocument](200))
 	srv.SetParserTokenLimit(maxTokens)
 	srv.Use(extension.Introspection{}) // the gate lets nobody in without a token
+	srv.Use(liveOnly{})
 	srv.Use(shapeLimits{})
 	srv.Use(extension.FixedComplexityLimit(maxComplexity))
+	if d.Tracer != nil {
+		srv.AroundOperations(traced(d.Tracer))
+	}
 	srv.AroundOperations(limitTime)
 	srv.AroundResponses(d.Resolver.freshLoaders)
 	srv.AroundFields(guardFields) // goes first
+	srv.AroundFields(checkFilter)
+	srv.AroundFields(d.Resolver.freshAfterChange)
 	srv.AroundFields(d.Resolver.once)
 	srv.SetErrorPresenter(present(d.Log))
 	srv.SetRecoverFunc(recovered(d.Log))

@@ -37,9 +37,9 @@ func (g *gate) upgrade(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusBadRequest, codeBadRequest, "the WebSocket has to offer the subprotocol "+protocolName)
 		return
 	}
-	s := &socket{gate: g, authorization: r.Header.Get("Authorization"), operations: map[string]bool{}}
+	s := &socket{gate: g, authorization: r.Header.Get("Authorization"), operations: map[string]string{}, running: map[string]string{}}
 	defer s.done()
-	ctx := context.WithValue(r.Context(), socketKey{}, s)
+	ctx := onLive(context.WithValue(r.Context(), socketKey{}, s))
 	g.graphql.ServeHTTP(w, r.WithContext(ctx))
 }
 
@@ -64,10 +64,11 @@ type socket struct {
 	conn          *websocket.Conn
 
 	mu         sync.Mutex
-	begun      bool            // connection_init was seen
-	operations map[string]bool // open ones by id; false once the client has completed it
-	timer      *time.Timer     // read deadline
-	closing    int             // close code of our own, 0 for the transport's
+	begun      bool              // connection_init was seen
+	operations map[string]string // numbers of the open ones by the client's id
+	running    map[string]string // ids by number, until the transport has ended it; "" once the client has completed it
+	counted    int               // operations so far
+	timer      *time.Timer       // read deadline
 	closed     bool
 	leave      func()
 	ctx        context.Context // with the actor, after init
@@ -105,14 +106,14 @@ func (g *gate) init(ctx context.Context, payload transport.InitPayload) (context
 	token, err := g.tokens.Authenticate(ctx, text)
 	switch {
 	case errors.Is(err, access.ErrBadToken):
-		return transport.WithWebsocketCloseCode(ctx, 4403), nil, errors.New("Forbidden")
+		return transport.WithWebsocketCloseCode(ctx, closeForbidden), nil, errors.New("Forbidden")
 	case err != nil:
-		return transport.WithWebsocketCloseCode(ctx, 1013), nil, errors.New("the hub cannot check tokens at the moment")
+		return transport.WithWebsocketCloseCode(ctx, closeTryLater), nil, errors.New("the hub cannot check tokens at the moment")
 	}
 	actor := controlplane.ActorOf(token)
 	leave, ok := g.sockets.enterAs(actor)
 	if !ok {
-		return transport.WithWebsocketCloseCode(ctx, 4429), nil, errors.New("too many live connections of this token")
+		return transport.WithWebsocketCloseCode(ctx, closeTooManyInits), nil, errors.New("too many live connections of this token")
 	}
 	ctx, cancel := g.sockets.guard(withActor(ctx, actor), text)
 	s.mu.Lock()
@@ -128,14 +129,23 @@ func (s *socket) NextReader() (int, io.Reader, error) {
 		if err != nil {
 			return 0, nil, transport.ErrWebsocketClosed
 		}
-		switch code, reason := s.receive(message); {
-		case code == skipMessage:
-			continue
-		case code != 0:
-			s.end(code, reason)
+		v := s.receive(kind, message)
+		// The next message waits until the client has taken this answer: one
+		// that sends and never reads holds up itself.
+		if v.answer != nil && s.write(v.answer) != nil {
 			return 0, nil, transport.ErrWebsocketClosed
 		}
-		return int(kind), bytes.NewReader(message), nil
+		switch v.code {
+		case 0:
+			if v.message != nil {
+				message = v.message
+			}
+			return int(kind), bytes.NewReader(message), nil
+		case skipMessage:
+			continue
+		}
+		s.end(v.code, v.reason)
+		return 0, nil, transport.ErrWebsocketClosed
 	}
 }
 
@@ -146,9 +156,14 @@ func (s *socket) WriteJSON(v any) error {
 	if err != nil {
 		return err
 	}
-	if !s.send(message) {
+	message, wanted := s.send(message)
+	if !wanted {
 		return nil
 	}
+	return s.write(message)
+}
+
+func (s *socket) write(message []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTime)
 	defer cancel()
 	return s.conn.Write(ctx, websocket.MessageText, message) // closes when time is up
@@ -168,6 +183,7 @@ func (s *socket) end(code int, reason string) {
 		return
 	}
 	s.closed = true
+	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 	go func() { _ = s.conn.Close(websocket.StatusCode(code), reason) }()
 }
 
@@ -199,9 +215,13 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// done gives back what the connection held.
+// done gives back what the connection held, and ends it: the transport leaves
+// one open whose first message it does not understand.
 func (s *socket) done() {
 	_ = s.SetReadDeadline(time.Time{})
+	if s.conn != nil {
+		_ = s.Close() // it may be closed
+	}
 	s.mu.Lock()
 	leave := s.leave
 	s.mu.Unlock()

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -21,7 +24,7 @@ func TestSocket_closes_as_the_protocol_says(t *testing.T) {
 		return c
 	}
 	t.Run("4403_for_a_bad_token", func(t *testing.T) {
-		for _, payload := range []string{`{}`, `{"authorization":"Bearer shub_nonsense"}`, `{"authorization":"Bearer ` + good + `x"}`} {
+		for _, payload := range []string{`{}`, `null`, `{"authorization":5}`, `{"authorization":"Bearer shub_nonsense"}`, `{"authorization":"Bearer ` + good + `x"}`} {
 			c := open()
 			c.write(`{"type":"connection_init","payload":` + payload + `}`)
 			c.closedWith(4403)
@@ -43,10 +46,35 @@ func TestSocket_closes_as_the_protocol_says(t *testing.T) {
 		c.subscribe("a", liveQuery, nil)
 		c.closedWith(4409)
 	})
+	t.Run("4409_whatever_the_length_of_the_id", func(t *testing.T) {
+		c, id := w.socket(good), strings.Repeat("é", 64) // 128 bytes, as long as they may be
+		c.subscribe(id, liveQuery, nil)
+		c.subscribe(id, liveQuery, nil)
+		c.closedWith(4409)
+	})
 	t.Run("4400_for_nonsense", func(t *testing.T) {
-		for _, m := range []string{`nonsense`, `{"type":"start"}`, `[]`} {
+		for _, m := range []string{
+			`nonsense`, `{"type":"start"}`, `[]`, `{"type":"next","id":"1"}`, `{"type":"subscribe","id":1,"payload":{"query":"{ viewer { name } }"}}`,
+			`{"type":"subscribe","payload":{"query":"{ viewer { name } }"}}`, `{"type":"subscribe","id":"` + strings.Repeat("x", 129) + `","payload":{"query":"{ viewer { name } }"}}`,
+			`{"type":"subscribe","id":"1"}`, `{"type":"subscribe","id":"1","payload":[]}`, `{"type":"subscribe","id":"1","payload":{}}`,
+			`{"type":"subscribe","id":"1","payload":{"query":"{ viewer { name } }","variables":[1]}}`,
+		} {
 			c := w.socket(good)
 			c.write(m)
+			c.closedWith(4400)
+		}
+	})
+	t.Run("4400_for_binary_messages", func(t *testing.T) {
+		c := w.socket(good)
+		if err := c.conn.Write(t.Context(), websocket.MessageBinary, []byte(`{"type":"ping"}`)); err != nil {
+			t.Fatal(err)
+		}
+		c.closedWith(4400)
+	})
+	t.Run("4400_for_an_init_that_is_no_object", func(t *testing.T) {
+		for _, payload := range []string{`"x"`, `[]`, `5`} {
+			c := open()
+			c.write(`{"type":"connection_init","payload":` + payload + `}`)
 			c.closedWith(4400)
 		}
 	})
@@ -75,6 +103,18 @@ func TestSocket_closes_as_the_protocol_says(t *testing.T) {
 			t.Errorf("got %v", m)
 		}
 	})
+	t.Run("ping_is_answered_before_init_too", func(t *testing.T) {
+		c := open()
+		c.write(`{"type":"pong"}`)
+		c.write(`{"type":"ping"}`)
+		if m := c.read(); m["type"] != "pong" {
+			t.Errorf("got %v", m)
+		}
+		c.write(`{"type":"connection_init","payload":{"authorization":"Bearer ` + good + `"}}`)
+		if m := c.read(); m["type"] != "connection_ack" {
+			t.Errorf("got %v", m)
+		}
+	})
 	t.Run("queries_work_too_and_ids_are_free_afterwards", func(t *testing.T) {
 		c := w.socket(good)
 		for range 2 {
@@ -86,6 +126,23 @@ func TestSocket_closes_as_the_protocol_says(t *testing.T) {
 				t.Errorf("got %v", m)
 			}
 		}
+	})
+	t.Run("an_id_is_free_as_soon_as_the_client_completed_it", func(t *testing.T) {
+		c := w.socket(good)
+		for range 15 { // the server is still ending the ones before, fewer than it takes
+			c.subscribe(`"é"`, liveQuery, nil)
+			c.write(`{"type":"complete","id":"\"é\""}`)
+		}
+		c.subscribe(`"é"`, `{ viewer { tenantId } }`, nil)
+		m := c.read() // of the others there is no word
+		if m["id"] != `"é"` || at(m, "payload", "data", "viewer", "tenantId") != "acme" {
+			t.Errorf("got %v", m)
+		}
+		if m = c.read(); m["type"] != "complete" || m["id"] != `"é"` {
+			t.Errorf("got %v", m)
+		}
+		c.write(`{"type":"complete","id":"\"é\""}`) // too late, and no mistake
+		w.listening(0)
 	})
 	t.Run("operations_are_bounded", func(t *testing.T) {
 		c := w.socket(good)

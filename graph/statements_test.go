@@ -20,6 +20,8 @@ import (
 type statements struct {
 	n   atomic.Int64
 	dsn string
+	// cut ends all connections and lets no new one in.
+	cut func()
 }
 
 func countStatements(t *testing.T, dsn string) *statements {
@@ -33,6 +35,16 @@ func countStatements(t *testing.T, dsn string) *statements {
 		t.Fatal(err)
 	}
 	s := &statements{}
+	var mu sync.Mutex
+	var open []net.Conn
+	s.cut = func() {
+		listener.Close()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range open {
+			c.Close()
+		}
+	}
 	s.dsn = fmt.Sprintf("host=127.0.0.1 port=%d user=%s password='%s' dbname=%s sslmode=disable",
 		listener.Addr().(*net.TCPAddr).Port, config.User, config.Password, config.Database)
 	network, address := pgconn.NetworkAddress(config.Host, config.Port)
@@ -48,6 +60,9 @@ func countStatements(t *testing.T, dsn string) *statements {
 				client.Close()
 				continue
 			}
+			mu.Lock()
+			open = append(open, client)
+			mu.Unlock()
 			running.Go(func() {
 				_, _ = io.Copy(client, server)
 				client.Close()

@@ -1,10 +1,17 @@
 package graph
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/streaming-hub/streaming-hub/access"
 )
@@ -29,9 +36,33 @@ func (g *gate) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Accel-Buffering", "no")
 	ctx, cancel := g.sockets.guard(r.Context(), access.Bearer(r.Header.Get("Authorization")))
 	defer cancel(nil)
-	s := &streamWriter{ResponseWriter: w, control: http.NewResponseController(w)}
+	s := &streamWriter{ResponseWriter: w, control: http.NewResponseController(w), ctx: ctx}
 	defer s.finish()
-	g.graphql.ServeHTTP(s, r.WithContext(ctx))
+	g.graphql.ServeHTTP(s, r.WithContext(onLive(ctx)))
+}
+
+type liveKey struct{}
+
+// onLive marks a request whose answer can have many parts.
+func onLive(ctx context.Context) context.Context { return context.WithValue(ctx, liveKey{}, true) }
+
+// liveOnly refuses a live feed whose request takes one answer only: it would
+// hold the request until the first item comes, and nobody would look at the
+// token meanwhile.
+type liveOnly struct{}
+
+var _ graphql.OperationContextMutator = liveOnly{}
+
+func (liveOnly) ExtensionName() string                   { return "LiveOnly" }
+func (liveOnly) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (liveOnly) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
+	if op.Operation.Operation != ast.Subscription || ctx.Value(liveKey{}) != nil {
+		return nil
+	}
+	e := gqlerror.Errorf("a subscription needs a WebSocket (%s) or the header Accept: text/event-stream", protocolName)
+	e.Extensions = map[string]any{"code": codeBadRequest}
+	return e
 }
 
 // streamWriter puts a deadline on each write, and takes none after its request
@@ -39,6 +70,7 @@ func (g *gate) stream(w http.ResponseWriter, r *http.Request) {
 type streamWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	ctx     context.Context // whose cause says why the stream ends
 
 	mu       sync.Mutex
 	finished bool
@@ -53,7 +85,34 @@ func (s *streamWriter) Write(b []byte) (int, error) {
 		return 0, errStreamEnded
 	}
 	s.extend()
+	if string(b) == streamEnd {
+		if _, err := s.ResponseWriter.Write(farewell(s.ctx)); err != nil {
+			return 0, err
+		}
+	}
 	return s.ResponseWriter.Write(b)
+}
+
+// streamEnd is how the transport ends a stream, for whatever reason.
+const streamEnd = "event: complete\n\n"
+
+// farewell says why a stream ends that its reader would have gone on with; nil
+// when it ends by itself. A WebSocket says so by its close code.
+func farewell(ctx context.Context) []byte {
+	var e *gqlerror.Error
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errStopping):
+		e = gqlerror.Errorf("the hub is going away; follow again with after")
+		e.Extensions = map[string]any{"code": codeUnavailable}
+	case errors.Is(cause, errTokenRevoked):
+		e = gqlerror.Errorf("the API token is no longer valid")
+		e.Extensions = map[string]any{"code": codeUnauthenticated}
+	default:
+		return nil
+	}
+	e.Extensions["requestId"] = requestID(ctx)
+	data, _ := json.Marshal(graphql.Response{Errors: gqlerror.List{e}}) // of strings only
+	return fmt.Appendf(nil, "event: next\ndata: %s\n\n", data)
 }
 
 // Flush is http.Flusher. A failed flush shows at the next write.

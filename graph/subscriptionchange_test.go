@@ -70,7 +70,6 @@ func TestCreate_with_everything(t *testing.T) {
 		"two_credentials":  {"url": "https://a.example/", "credential": map[string]any{"bearer": map[string]any{"token": "a"}, "header": map[string]any{"name": "X", "value": "b"}}},
 		"no_credential":    {"url": "https://a.example/", "credential": map[string]any{}},
 		"two_policies":     {"url": "https://a.example/", "failurePolicy": map[string]any{"failureSpan": true, "failureRate": map[string]any{}}},
-		"threshold_of_0":   {"url": "https://a.example/", "failurePolicy": map[string]any{"failureRate": map[string]any{"percent": 0}}},
 		"unknown_settings": {"url": "https://a.example/", "color": "red"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,6 +77,57 @@ func TestCreate_with_everything(t *testing.T) {
 				t.Errorf("it was taken: %v", a.Data)
 			}
 		})
+	}
+}
+
+// What the schema lets pass and means nothing is told like any other mistake of
+// the input.
+func TestSubscription_mistakes_beside_the_schema(t *testing.T) {
+	w := newWorld(t)
+	token := w.token("acme", hub.Operator)
+	made := w.mutate(token, "createEventSubscription", fullInput("https://a.example/hook"), `eventSubscription { id version }`)
+	for name, c := range map[string]struct {
+		field string
+		value any
+		path  string
+	}{
+		"curve_false":          {"retryPolicy", map[string]any{"curve": false}, "[input retryPolicy curve]"},
+		"failure_span_false":   {"destination", map[string]any{"url": "https://a.example/x", "failurePolicy": map[string]any{"failureSpan": false}}, "[input destination failurePolicy failureSpan]"},
+		"threshold_of_0":       {"destination", map[string]any{"url": "https://a.example/x", "failurePolicy": map[string]any{"failureRate": map[string]any{"percent": 0}}}, "[input destination failurePolicy failureRate percent]"},
+		"time_of_0":            {"destination", map[string]any{"url": "https://a.example/x", "failurePolicy": map[string]any{"failureRate": map[string]any{"tryEvery": "PT0S"}}}, "[input destination failurePolicy failureRate tryEvery]"},
+		"empty_origin":         {"origin", "", "[input origin]"},
+		"empty_list_of_events": {"eventTypes", []string{}, "[input eventTypes]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			create := map[string]any{"name": "x", "eventTypes": []string{"*"}, "destination": map[string]any{"url": "https://a.example/x"}}
+			create[c.field] = c.value
+			update := map[string]any{"id": at(made, "eventSubscription", "id"), "version": 1, c.field: c.value}
+			for mutation, in := range map[string]map[string]any{"createEventSubscription": create, "updateEventSubscription": update} {
+				p := w.mutate(token, mutation, in, `eventSubscription { id }`)
+				if at(p, "eventSubscription") != nil || len(at(p, "userErrors").([]any)) != 1 || at(p, "userErrors", 0, "code") != "INVALID" || fmt.Sprint(at(p, "userErrors", 0, "path")) != c.path {
+					t.Errorf("%s: %v", mutation, p)
+				}
+			}
+		})
+	}
+}
+
+// Mutations of one document run one after the other, and what is read behind
+// each is what is true after it.
+func TestMutations_of_one_document_read_what_they_changed(t *testing.T) {
+	w := newWorld(t)
+	token := w.token("acme", hub.Admin)
+	id := at(w.mutate(token, "createEventSubscription", fullInput("https://a.example/hook"), `eventSubscription { id }`), "eventSubscription", "id")
+	a := w.must(token, `mutation ($id: ID!) {
+		a: updateEventSubscription(input: {id: $id, version: 1, destination: {rateLimit: 1}}) { eventSubscription { destination { rateLimit } } }
+		b: updateEventSubscription(input: {id: $id, version: 2, destination: {rateLimit: 2}}) { eventSubscription { destination { rateLimit } } }
+		c: rotateSigningSecret(input: {id: $id}) { destination { signingKeys { version } } }
+		d: rotateSigningSecret(input: {id: $id}) { destination { signingKeys { version } } }
+	}`, map[string]any{"id": id})
+	limit := func(alias string) any { return a.at(alias, "eventSubscription", "destination", "rateLimit") }
+	newest := func(alias string) any { return a.at(alias, "destination", "signingKeys", 0, "version") }
+	if limit("a") != 1.0 || limit("b") != 2.0 || newest("c") != 2.0 || newest("d") != 3.0 {
+		t.Errorf("%v", a.Data)
 	}
 }
 
@@ -154,8 +204,9 @@ func TestUpdate_omitted_is_not_null(t *testing.T) {
 		})
 	}
 	t.Run("null_destination_is_a_mistake", func(t *testing.T) {
-		if a := w.ask(token, updateMutation, map[string]any{"input": map[string]any{"id": id, "version": 1, "destination": nil}}); a.code() != "BAD_USER_INPUT" {
-			t.Errorf("%+v", a)
+		before, after, errors := update(t, map[string]any{"destination": nil})
+		if at(errors, 0, "code") != "INVALID" || at(errors, 0, "path", 1) != "destination" || !reflect.DeepEqual(before, after) {
+			t.Errorf("%v", errors)
 		}
 	})
 	t.Run("stale_version_is_a_conflict", func(t *testing.T) {

@@ -11,6 +11,9 @@ type Attempt struct {
 	Timings Timings
 	Answer  Answer
 	Failure Failure // zero on success
+	// TraceParent is the trace context that was sent in place of the event's
+	// own, "" when that went.
+	TraceParent string
 }
 
 // Answer is what came back; Status is 0 when nothing did.

@@ -54,6 +54,8 @@ type Delivery struct {
 	LastAt time.Time
 	// Test marks a test send: outside health, circuit breaker and statistics.
 	Test bool
+	// Job is the replay job whose item this run is; zero for none.
+	Job JobID
 	// BodyBytes is the size of the event's body, so that a claim can keep to
 	// its memory without reading it.
 	BodyBytes int32

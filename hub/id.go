@@ -84,10 +84,11 @@ func (id *ID) stamp(now time.Time) {
 }
 
 // FloorID is the smallest version-agnostic id of the millisecond of t: every
-// id made at or after t is greater or equal, every older one is smaller.
+// id made at or after t is greater or equal, every older one is smaller. No id
+// is older than 1970.
 func FloorID(t time.Time) ID {
 	var id ID
-	ms := uint64(t.UnixMilli())
+	ms := uint64(max(t.UnixMilli(), 0))
 	id[0], id[1], id[2] = byte(ms>>40), byte(ms>>32), byte(ms>>24)
 	id[3], id[4], id[5] = byte(ms>>16), byte(ms>>8), byte(ms)
 	return id

@@ -33,3 +33,11 @@ func TestIDs_differ_between_batches_of_a_millisecond(t *testing.T) {
 		t.Errorf("both are %s: chance has no part in it", one)
 	}
 }
+
+func TestFloorID_of_times_before_1970_is_below_every_id(t *testing.T) {
+	for _, at := range []time.Time{{}, time.UnixMilli(-1), time.UnixMilli(0)} {
+		if id := FloorID(at); id != (ID{}) {
+			t.Errorf("of %s it is %s", at, id)
+		}
+	}
+}

@@ -13,9 +13,11 @@ type Notice struct {
 	// Reason says in one sentence why.
 	Reason string
 
-	// Breaker is set for the kinds CIRCUIT_…, Span for SPAN_… and AUTO_….
+	// Breaker is set for the kinds CIRCUIT_…, Span for SPAN_… and AUTO_…,
+	// Replay for REPLAY_PROGRESS.
 	Breaker *BreakerNotice
 	Span    *SpanNotice
+	Replay  *ReplayNotice
 }
 
 // NoticeKind says what happened.
@@ -38,6 +40,9 @@ const (
 	NoticeFrozen        NoticeKind = "FROZEN"
 	NoticeRecovered     NoticeKind = "RECOVERED"
 	NoticeSecretRotated NoticeKind = "SECRET_ROTATED"
+
+	// NoticeReplayProgress: a replay job has come further, or changed its state.
+	NoticeReplayProgress NoticeKind = "REPLAY_PROGRESS"
 )
 
 // BreakerNotice is how the circuit stands after the notice.
@@ -55,4 +60,13 @@ type SpanNotice struct {
 	FailureCount   int64
 	Mark           int       // the warning, in per cent of the window; 0 for none
 	WouldTripAt    time.Time // zero for never
+}
+
+// ReplayNotice is how a replay job stands after the notice.
+type ReplayNotice struct {
+	Job                            JobID
+	State                          JobState
+	Total                          int64
+	Released, Skipped              int64
+	Tried, Failed, Delivered, Dead int64
 }

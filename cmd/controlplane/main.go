@@ -30,6 +30,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/graph/graphiql"
 	"github.com/streaming-hub/streaming-hub/hub/health"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
+	"github.com/streaming-hub/streaming-hub/tracing"
 )
 
 // version is set by the linker.
@@ -58,6 +59,22 @@ func run() error {
 	// The first signal asks for an orderly stop, the second one ends at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
+
+	if err := s.OTLP.Check(); err != nil {
+		return err
+	}
+	tracer, err := tracing.New(tracing.Config{
+		Endpoint: s.OTLP.Endpoint, Headers: s.OTLP.Headers, SampleRatio: s.TraceSampleRatio,
+		Service: "streaming-hub-controlplane", Version: version, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	// hard ends SHUTDOWN_TIMEOUT after ctx: then the last spans are not waited for.
+	hard, stopHard := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopHard()
+	context.AfterFunc(ctx, func() { time.AfterFunc(s.ShutdownTimeout, stopHard) })
+	defer tracer.Close(hard)
 
 	// What people ask for runs behind the wall that shows a tenant its own rows
 	// only. Live feeds read on connections of their own, so that slow queries
@@ -112,9 +129,9 @@ func run() error {
 				DB: database, Now: time.Now, KillSwitch: !s.AutodisableEnabled,
 				Span: span,
 			},
-			HeaderPrefix: s.HeaderPrefix, Now: time.Now,
+			HeaderPrefix: s.HeaderPrefix, CurveSteps: s.DefaultRetrySteps, Now: time.Now,
 		},
-		Tokens: tokens, Origins: s.AllowedOrigins, Log: log,
+		Tokens: tokens, Origins: s.AllowedOrigins, Tracer: tracer, Log: log,
 	})
 	if err != nil {
 		return fmt.Errorf("STREAMING_HUB_ALLOWED_ORIGINS: %w", err)
@@ -133,7 +150,7 @@ func run() error {
 	mux.Handle("/", console.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle("GET /readyz", readiness{database: database, feed: feed, hold: hold, keys: keys, now: time.Now})
-	mux.Handle("GET /metrics", metrics(api, feed, hold))
+	mux.Handle("GET /metrics", metrics(api, feed, hold, tracer))
 
 	log.Info("the control plane listens", "address", listener.Addr().String(), "version", version)
 	parts, ctx := errgroup.WithContext(ctx)

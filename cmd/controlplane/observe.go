@@ -16,6 +16,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/graph"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
+	"github.com/streaming-hub/streaming-hub/tracing"
 )
 
 const (
@@ -74,8 +75,9 @@ func (h readiness) check(ctx context.Context) error {
 
 // metrics serves the numbers of this process. None of them reads a table, and
 // none carries a tenant, a URL or an id.
-func metrics(api *graph.Server, feed *controlplane.Feed, hold *controlplane.FeedHold) http.Handler {
+func metrics(api *graph.Server, feed *controlplane.Feed, hold *controlplane.FeedHold, tracer *tracing.Tracer) http.Handler {
 	r := prometheus.NewRegistry()
+	tracer.Register(r)
 	r.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

@@ -20,6 +20,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/hub/health"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 	"github.com/streaming-hub/streaming-hub/hub/wire"
+	"github.com/streaming-hub/streaming-hub/tracing"
 )
 
 // version is set by the linker.
@@ -55,6 +56,9 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("STREAMING_HUB_KEK_KEYS: %w", err)
 	}
+	if err := s.OTLP.Check(); err != nil {
+		return err
+	}
 	issuer, err := s.Issuer(log)
 	if err != nil {
 		return err
@@ -87,6 +91,10 @@ func run() error {
 		Addresses:      s.Addresses(),
 		EventRetention: s.EventRetention, IdempotencyTTL: s.IdempotencyTTL, DLQRetention: s.DLQRetention,
 		PullRate: s.PullRate, PullBurst: s.PullBurst,
+		Traces: tracing.Config{
+			Endpoint: s.OTLP.Endpoint, Headers: s.OTLP.Headers, SampleRatio: s.TraceSampleRatio,
+			Service: "streaming-hub-dataplane", Version: version, Log: log,
+		},
 		ShutdownTimeout: s.ShutdownTimeout, Profiles: s.ProfilesEnabled, Log: log,
 	})
 }

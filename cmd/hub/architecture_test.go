@@ -83,6 +83,7 @@ func TestArchitecture(t *testing.T) {
 	const kafka, gqlgen = "github.com/twmb/", "github.com/99designs/gqlgen"
 
 	refuse("data_plane_never_sees_the_control_plane", "dataplane", "it must work without it", in("controlplane", "graph"))
+	refuse("tracing_knows_hub_only", "tracing", "both planes use it", in("access", "dataplane", "controlplane", "graph", "db"))
 	refuse("access_knows_hub_only", "access", "both planes use it", in("dataplane", "controlplane", "graph", "db"))
 	refuse("control_plane_links_no_Kafka", "controlplane", "it writes intent to Postgres only", from(kafka))
 	refuse("API_links_no_Kafka", "graph", "it writes intent to Postgres only", from(kafka))

@@ -29,6 +29,7 @@ type cluster struct {
 	memory *circuittest.Memory
 	lane   db.Lane
 	boards [2]*board
+	now    func() time.Time // of boards that start
 	log    *lockedBuffer
 }
 
@@ -49,7 +50,7 @@ func bubble(t *testing.T, change func(c *cluster), test func(c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		memory := &circuittest.Memory{}
-		c := &cluster{T: t, store: memory, memory: memory, lane: db.Lane{Tenant: "acme", Destination: hub.DestinationID{ID: newID()}}, log: &lockedBuffer{}}
+		c := &cluster{T: t, store: memory, memory: memory, lane: db.Lane{Tenant: "acme", Destination: hub.DestinationID{ID: newID()}}, now: time.Now, log: &lockedBuffer{}}
 		if change != nil {
 			change(c)
 		}
@@ -69,7 +70,7 @@ func bubble(t *testing.T, change func(c *cluster), test func(c *cluster)) {
 func (c *cluster) start() *board {
 	b := &board{began: time.Now()}
 	b.Board = circuit.New(circuit.Deps{
-		Store: c.store, Now: time.Now, Random: rand.Reader, Log: slog.New(slog.NewTextHandler(c.log, nil)),
+		Store: c.store, Now: c.now, Random: rand.Reader, Log: slog.New(slog.NewTextHandler(c.log, nil)),
 		Moved: func(l db.Lane) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -39,8 +39,7 @@ func (p *Pool) nextAlone() *job {
 func (p *Pool) beginAlone(ctx context.Context, j *job) bool {
 	leaseEnds := p.deps.Now().Add(p.deps.Lease)
 	ours, err := p.deps.Queue.BeginAlone(ctx, j.claim, p.deps.Lease)
-	if err != nil {
-		p.deps.Log.Warn("cannot begin a lone run; its lease runs out", "delivery", j.claim.Delivery.ID.String(), "error", err)
+	if p.outages.Failed("begin a lone run, whose lease runs out", err, "delivery", j.claim.Delivery.ID.String()) {
 		return false
 	}
 	j.leaseEnds = leaseEnds

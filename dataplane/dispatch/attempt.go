@@ -70,15 +70,18 @@ func (p *Pool) attempt(ctx context.Context, j *job) (attempted, succeeded bool) 
 		return false, false
 	}
 	started := p.deps.Now()
+	event := p.deps.Tracer.Outbound(j.event, id)
 	made := p.deps.Sink.Attempt(ctx, sink.Job{
-		Event: j.event, Delivery: d, AttemptID: id, Number: d.Attempts + 1,
+		Event: event, Delivery: d, AttemptID: id, Number: d.Attempts + 1,
 		URL: route.Destination.URL, Signer: route.Signer, Timeout: route.Subscription.Timeout,
 		Headers: route.Headers, Credential: route.Credential, Certificate: route.Certificate,
 	})
 	switch made.Failure.Class {
 	case hub.ErrCancelled:
+		p.giveProbeBack(j, pass)
 		return false, false // the process is being ended; the lease runs out by itself
 	case hub.ErrNoSecret:
+		p.giveProbeBack(j, pass)
 		p.unsigned(errors.New(made.Failure.Detail))
 		p.refuse(ctx, j, &refusal{why: "unsigned", way: db.Release{PutOff: 10 * time.Second}})
 		return false, false
@@ -92,10 +95,15 @@ func (p *Pool) attempt(ctx context.Context, j *job) (attempted, succeeded bool) 
 	if !d.Test {
 		p.learn(j, route, pass, &made, now)
 	}
-	p.outcomes.write(ctx, hub.Outcome{
+	if event != j.event {
+		made.TraceParent = event.TraceParent
+	}
+	outcome := hub.Outcome{
 		Delivery: *d, Token: j.claim.LeaseToken, Attempt: made, Decision: decision,
 		EventType: j.event.Key(), Source: j.event.Source,
-	})
+	}
+	p.deps.Tracer.Attempted(j.event, &outcome, route.Destination.URL, now)
+	p.outcomes.write(ctx, outcome)
 	return true, !made.Failure.Failed()
 }
 
@@ -104,6 +112,15 @@ type pass struct {
 	generation int64
 	probe      hub.AttemptID
 	try        bool
+}
+
+// giveProbeBack lets another delivery be the probe, soon: this attempt is not
+// made, or told nothing. Without it the circuit would wait for the probe's
+// lease to run out. A probe that was replaced meanwhile is nobody's business.
+func (p *Pool) giveProbeBack(j *job, got pass) {
+	if !got.probe.IsZero() {
+		p.deps.Circuits.Record(j.lane(), breaker.Outcome{Kind: breaker.Neutral, Generation: got.generation, Probe: got.probe})
+	}
 }
 
 // learn tells circuit and failure policies of an attempt.
@@ -159,12 +176,14 @@ func (p *Pool) end(d *hub.Delivery, token int64, ev *hub.Event, reason hub.DeadR
 	return o
 }
 
+// errLeaseTooShort is told once; readiness and the metric of refusals go on.
+var errLeaseTooShort = errors.New("the attempt would outlast its lease")
+
 // route is the way of a job, or why it cannot go now.
 func (p *Pool) route(ctx context.Context, j *job) (*snapshot.Route, *refusal) {
 	d := &j.claim.Delivery
 	tenants, err := p.deps.Tenants.Get(ctx, []hub.TenantID{d.Tenant})
-	if err != nil {
-		p.deps.Log.Warn("cannot read a delivery's subscription; trying again", "delivery", d.ID.String(), "error", err)
+	if p.outages.Failed("read the subscriptions of deliveries", err) {
 		return nil, &refusal{why: "database", way: db.Release{PutOff: time.Second}}
 	}
 	route := tenants[d.Tenant].Route(d.Subscription)
@@ -184,7 +203,7 @@ func (p *Pool) route(ctx context.Context, j *job) (*snapshot.Route, *refusal) {
 			text: fmt.Sprintf("the event's body has %d bytes, and the hub sends at most %d", d.BodyBytes, p.deps.MaxBody),
 		}
 	case route.Subscription.Timeout+leaseMargin > p.deps.Lease:
-		p.deps.Log.Error("a subscription's timeout does not fit into DISPATCH_LEASE: its deliveries wait",
+		p.outages.Failed("fit the timeout of a subscription, whose deliveries wait, into DISPATCH_LEASE", errLeaseTooShort,
 			"subscription", d.Subscription.String(), "timeout", route.Subscription.Timeout, "lease", p.deps.Lease)
 		return nil, &refusal{why: "lease_too_short", way: db.Release{PutOff: time.Minute}}
 	case !j.alone() && p.deps.Now().Add(route.Subscription.Timeout+leaseMargin).After(j.leaseEnds):
@@ -226,18 +245,23 @@ func (p *Pool) admit(ctx context.Context, j *job, route *snapshot.Route, id hub.
 	if a.Probe {
 		generation, taken, err := p.deps.Circuits.TakeProbe(ctx, lane, id)
 		switch late := p.deps.Now().Sub(now) > probeDelay; {
-		case err != nil:
-			p.deps.Log.Warn("cannot take the probe of an open circuit; trying again", "error", err)
+		case p.outages.Failed("take the probe of an open circuit", err):
 			return pass{}, &refusal{why: "database", way: db.Release{PutOff: time.Second}}
 		case taken && !late:
 			got.generation, got.probe = generation, id
 		case !last || late:
+			if taken {
+				p.giveProbeBack(j, pass{generation: generation, probe: id})
+			}
 			return pass{}, &refusal{why: "circuit_open"}
 		}
 	}
 	if try {
 		taken, err := p.deps.Health.TakeTry(ctx, lane, route.Destination.FailurePolicy)
 		if err != nil || !taken {
+			// The probe goes back: a lost try would cost ten minutes, so it is
+			// taken last.
+			p.giveProbeBack(j, got)
 			return pass{}, &refusal{why: "disabled"}
 		}
 		got.try = true

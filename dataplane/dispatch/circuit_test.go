@@ -202,6 +202,58 @@ func TestPool_open_circuit(t *testing.T) {
 			}
 		})
 	})
+	t.Run("subscriptions_of_one_destination_share_it", func(t *testing.T) {
+		receiver := &broken{}
+		bubble(t, 1, func(r *rig, _ *Deps) { r.sink.do = receiver.answer }, func(r *rig) {
+			another := hub.SubscriptionID{ID: newID()}
+			r.store.change(func(c *db.TenantConfig) {
+				c.Subscriptions[0].RetryPolicy = hub.RetryPolicy{Kind: hub.RetrySchedule, StepsMillis: []int64{0}}
+				s := c.Subscriptions[0]
+				s.ID = another
+				c.Subscriptions = append(slices.Clone(c.Subscriptions), s)
+			})
+			r.after(time.Second)
+			ofAnother := func(n int) []db.NewDelivery {
+				list := r.deliveries(0, n)
+				for i := range list {
+					list[i].Delivery.Subscription = another
+				}
+				return list
+			}
+			receiver.mended.Store(true)
+			r.ingest(r.deliveries(0, 10))
+			r.after(time.Second)
+			// Four failures of one, successes of the other, and so on: no row.
+			for range 2 {
+				receiver.mended.Store(false)
+				r.ingest(r.deliveries(0, 4))
+				r.after(time.Second)
+				receiver.mended.Store(true)
+				r.ingest(ofAnother(6))
+				r.after(time.Second)
+			}
+			if s := r.boards.State(r.lanes[0]); s.IsOpen() || len(r.sink.log()) != 30 {
+				t.Fatalf("%d sent, circuit = %+v", len(r.sink.log()), s)
+			}
+			receiver.mended.Store(false)
+			r.ingest(append(r.deliveries(0, 3), ofAnother(2)...))
+			r.after(2 * time.Second)
+			if s := r.boards.State(r.lanes[0]); s.Phase != breaker.Open || s.Cause != breaker.CauseRow {
+				t.Fatalf("five failures in a row of both: circuit = %+v", s)
+			}
+			before := len(r.sink.log())
+			r.ingest(ofAnother(5))
+			r.after(5 * time.Second)
+			if n := len(r.sink.log()) - before; n != 0 {
+				t.Errorf("%d of the other were sent behind it", n)
+			}
+			receiver.mended.Store(true)
+			r.after(time.Minute)
+			if left := len(r.queue.left()); left != 0 || r.boards.State(r.lanes[0]).IsOpen() {
+				t.Errorf("%d wait, circuit = %+v", left, r.boards.State(r.lanes[0]))
+			}
+		})
+	})
 	t.Run("neighbours_notice_nothing", func(t *testing.T) {
 		bubble(t, 2, func(r *rig, _ *Deps) {
 			r.sink.do = func(ctx context.Context, job sink.Job) hub.Failure {

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/db"
@@ -22,8 +21,6 @@ const (
 	// oursFor is how long a lane whose first row is due is believed to be
 	// waiting for a worker of this process only.
 	oursFor = time.Second
-	// lastEvery is how often last attempts behind open circuits are looked for.
-	lastEvery = time.Second
 	// loadBytes bounds the bodies loaded by one statement.
 	loadBytes = 8 << 20
 )
@@ -41,18 +38,13 @@ func (p *Pool) claimLoop(ctx context.Context) {
 			return
 		case <-p.wake:
 		case <-p.due:
-			if !p.deps.Now().Before(look.rested) {
-				look.search(ctx)
-			}
+			look.searchRested(ctx)
 		case <-tick.C:
 			look.pace()
 			p.noteSlow()
 			p.renewLimits(ctx)
 			look.last(ctx)
-			if begun := p.deps.Now(); !begun.Before(look.rested) {
-				look.search(ctx)
-				look.rested = begun.Add(lookRest * p.deps.Now().Sub(begun))
-			}
+			look.searchRested(ctx)
 		}
 	}
 }
@@ -61,7 +53,6 @@ func (p *Pool) claimLoop(ctx context.Context) {
 type lookout struct {
 	pool     *Pool
 	after    db.Lane
-	failing  bool
 	rested   time.Time // no search before it
 	lastOnes int       // where the round over open circuits stands
 	lastAt   time.Time
@@ -85,21 +76,24 @@ func (l *lookout) pace() {
 	l.pool.room = Room(l.pool.deps.Workers, l.pool.pace)
 }
 
+// searchRested searches unless the last search took so long that this one has
+// to wait: looking takes a tenth of a core at most, whoever asks for it.
+func (l *lookout) searchRested(ctx context.Context) {
+	begun := l.pool.deps.Now()
+	if begun.Before(l.rested) {
+		return
+	}
+	l.search(ctx)
+	l.rested = begun.Add(lookRest * l.pool.deps.Now().Sub(begun))
+}
+
 // search walks lanes from where the last search stopped and notes those that
 // have something due.
 func (l *lookout) search(ctx context.Context) {
 	for range stepsPerLook {
 		heads, err := l.pool.deps.Queue.Lanes(ctx, l.after, lanesPerStep)
-		if err != nil {
-			if !l.failing && ctx.Err() == nil {
-				l.pool.deps.Log.Warn("cannot look for due deliveries; trying again", "error", err)
-			}
-			l.failing = true
+		if l.pool.outages.Failed("look for due deliveries", err) {
 			return
-		}
-		if l.failing {
-			l.failing = false
-			l.pool.deps.Log.Info("looking for due deliveries again")
 		}
 		l.pool.mu.Lock()
 		for _, h := range heads {
@@ -124,58 +118,6 @@ func (p *Pool) isOurs(h db.LaneHead) bool {
 	return ok && l.held > 0 && h.DueIn > -oursFor
 }
 
-// last claims last attempts behind open circuits, and test sends to
-// destinations that are switched off: an index of their own finds them. Each
-// second it asks for as many lanes as one statement takes.
-func (l *lookout) last(ctx context.Context) {
-	p, now := l.pool, l.pool.deps.Now()
-	if now.Sub(l.lastAt) < lastEvery {
-		return
-	}
-	l.lastAt = now
-	p.mu.Lock()
-	free := SuspectRoom(p.deps.Workers) - p.suspectHeld
-	p.mu.Unlock()
-	lanes := blocked(p.deps.Circuits.OpenLanes(), p.deps.Health.OffLanes())
-	var quotas []db.LaneQuota
-	for range min(len(lanes), lanesPerStep, free) {
-		l.lastOnes = (l.lastOnes + 1) % len(lanes)
-		quotas = append(quotas, lanes[l.lastOnes])
-	}
-	if len(quotas) == 0 {
-		return
-	}
-	leaseEnds := p.deps.Now().Add(p.deps.Lease)
-	claims, err := p.deps.Queue.ClaimLast(ctx, quotas, p.deps.Lease)
-	if err != nil {
-		if ctx.Err() == nil {
-			p.deps.Log.Warn("cannot claim last attempts; trying again", "error", err)
-		}
-		return
-	}
-	p.claimed(ctx, claims, leaseEnds)
-}
-
-// blocked are the lanes that are not claimed otherwise, each with what may go
-// all the same.
-func blocked(open, off []db.Lane) []db.LaneQuota {
-	switchedOff := make(map[db.Lane]bool, len(off))
-	for _, l := range off {
-		switchedOff[l] = true
-	}
-	for _, l := range open {
-		if !switchedOff[l] {
-			off = append(off, l)
-		}
-	}
-	slices.SortFunc(off, db.Lane.Compare)
-	quotas := make([]db.LaneQuota, len(off))
-	for i, l := range off {
-		quotas[i] = db.LaneQuota{Lane: l, Quota: 1, TestsOnly: switchedOff[l]}
-	}
-	return quotas
-}
-
 // claimWhileRoom claims until the room is half full again or no lane has more.
 func (p *Pool) claimWhileRoom(ctx context.Context) {
 	for ctx.Err() == nil {
@@ -185,10 +127,7 @@ func (p *Pool) claimWhileRoom(ctx context.Context) {
 		}
 		leaseEnds := p.deps.Now().Add(p.deps.Lease)
 		claims, err := p.deps.Queue.ClaimLanes(ctx, quotas, p.deps.Lease)
-		if err != nil {
-			if ctx.Err() == nil {
-				p.deps.Log.Warn("cannot claim deliveries; trying again", "error", err)
-			}
+		if p.outages.Failed("claim deliveries", err) {
 			return
 		}
 		p.noteClaimed(quotas, claims, seen)
@@ -237,10 +176,7 @@ func (p *Pool) load(ctx context.Context, claims []db.Claim, leaseEnds time.Time)
 		chunk := claims[:n]
 		claims = claims[n:]
 		events, err := p.eventsOf(ctx, chunk)
-		if err != nil {
-			if ctx.Err() == nil {
-				p.deps.Log.Warn("cannot load claimed events; giving them back", "error", err)
-			}
+		if p.outages.Failed("load the events of claimed deliveries", err) {
 			p.giveBack(append(chunk[:n:n], claims...), db.Release{})
 			return
 		}

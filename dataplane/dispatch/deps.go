@@ -11,6 +11,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/breaker"
+	"github.com/streaming-hub/streaming-hub/tracing"
 )
 
 // Queue is the delivery queue in the database.
@@ -89,6 +90,7 @@ type Deps struct {
 	Random  io.Reader
 	Token   func() int64   // a random lease token, never 0
 	Jitter  func() float64 // [0, 1)
+	Tracer  *tracing.Tracer
 	Metrics *Metrics
 	Log     *slog.Logger
 }

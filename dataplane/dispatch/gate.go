@@ -23,13 +23,10 @@ func (p *Pool) nextQuotas(ctx context.Context) (quotas []db.LaneQuota, seen map[
 		return nil, nil
 	}
 	destinations, err := p.destinations(ctx, lanes)
-	if err != nil {
-		if ctx.Err() == nil {
-			p.deps.Log.Warn("cannot read the destinations of due deliveries; trying again", "error", err)
-		}
+	if p.outages.Failed("read the destinations of due deliveries", err) {
 		return nil, nil
 	}
-	p.askLimits(ctx, lanes, destinations)
+	p.askLimits(ctx, lanes, destinations, 0)
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,28 +74,38 @@ func (p *Pool) candidates() []db.Lane {
 // ask is how much of a lane is worth claiming; blocked when nothing is until
 // something changes.
 func (p *Pool) ask(key db.Lane) (a Ask, blocked bool) {
-	c, held, waiting, running := p.conductOf(key), 0, 0, 0
-	if l, ok := p.lanes[key]; ok {
-		held, waiting, running = l.held, len(l.waiting), l.running
-	}
 	admission := p.deps.Circuits.Admit(key, false)
 	allow, try := p.deps.Health.Admit(key)
 	if !admission.Allow || !allow {
 		return a, true
 	}
-	a = Ask{Lane: key, Suspect: c.manner.Suspect()}
 	ramp := p.deps.Circuits.Ramp(key)
-	a.Most = LaneShare(p.room, a.Suspect, c.manner.Allowance(p.deps.Workers, ramp)) - held
+	a = p.share(key, ramp)
+	held := 0
+	if l, ok := p.lanes[key]; ok {
+		held = l.held
+	}
 	if ramp > 0 {
 		a.Most = min(a.Most, 2*ramp-held)
 	}
 	if admission.Probe || try {
 		a.Most = min(a.Most, 1-held) // one delivery finds out
 	}
+	return a, false
+}
+
+// share is how much of a lane may be claimed beside what is held of it.
+func (p *Pool) share(key db.Lane, ramp int) Ask {
+	c, held, waiting, running := p.conductOf(key), 0, 0, 0
+	if l, ok := p.lanes[key]; ok {
+		held, waiting, running = l.held, len(l.waiting), l.running
+	}
+	a := Ask{Lane: key, Suspect: c.manner.Suspect()}
+	a.Most = LaneShare(p.room, a.Suspect, c.manner.Allowance(p.deps.Workers, ramp)) - held
 	if c.pace != nil {
 		a.Most = min(a.Most, c.pace.Spare(p.deps.Now(), waiting, running))
 	}
-	return a, false
+	return a
 }
 
 // destinations finds the destinations of lanes; nil for one that is unknown.
@@ -130,29 +137,39 @@ func destinationOf(t *snapshot.Tenant, id hub.DestinationID) *hub.Destination {
 }
 
 // askLimits asks for this process's part of the limits of those lanes that
-// have some, and of all that run.
-func (p *Pool) askLimits(ctx context.Context, lanes []db.Lane, destinations map[db.Lane]*hub.Destination) {
+// have some: for what may run at a time, and at least for so many attempts.
+func (p *Pool) askLimits(ctx context.Context, lanes []db.Lane, destinations map[db.Lane]*hub.Destination, least int) {
 	now := p.deps.Now()
 	var requests []db.LimitRequest
 	p.mu.Lock()
 	for _, key := range lanes {
-		c, d := p.conductOf(key), destinations[key]
-		if d == nil || !d.Limited() {
-			c.pace = nil
-			delete(p.limited, key)
+		c := p.limit(key, destinations[key])
+		if c.pace == nil {
 			continue
 		}
-		if c.pace == nil {
-			c.pace = &pace{}
-		}
-		p.limited[key] = c
-		c.pace.Set(d)
-		if r, ask := p.limitRequest(key, c, now, c.manner.Allowance(p.deps.Workers, p.deps.Circuits.Ramp(key))); ask {
+		if r, ask := p.limitRequest(key, c, now, max(least, c.manner.Allowance(p.deps.Workers, p.deps.Circuits.Ramp(key)))); ask {
 			requests = append(requests, r)
 		}
 	}
 	p.mu.Unlock()
 	p.shareLimits(ctx, requests, now)
+}
+
+// limit takes the limits of a lane's destination as they are now; it may be
+// unknown.
+func (p *Pool) limit(key db.Lane, d *hub.Destination) *conduct {
+	c := p.conductOf(key)
+	if d == nil || !d.Limited() {
+		c.pace = nil
+		delete(p.limited, key)
+		return c
+	}
+	if c.pace == nil {
+		c.pace = &pace{}
+	}
+	p.limited[key] = c
+	c.pace.Set(d)
+	return c
 }
 
 // renewLimits keeps the slots of what runs, and gives back what is not used.
@@ -190,10 +207,7 @@ func (p *Pool) shareLimits(ctx context.Context, requests []db.LimitRequest, aske
 		return
 	}
 	grants, err := p.deps.Queue.ShareLimits(ctx, p.holder, slotsFor, requests)
-	if err != nil {
-		if ctx.Err() == nil {
-			p.deps.Log.Warn("cannot share the limits of destinations; their deliveries wait", "destinations", len(requests), "error", err)
-		}
+	if p.outages.Failed("share the limits of destinations, whose deliveries wait", err, "destinations", len(requests)) {
 		return
 	}
 	now := p.deps.Now()

@@ -20,6 +20,7 @@ type conduct struct {
 	manner manner
 	pace   *pace // nil without limits
 	timer  bool  // a timer will look at the lane again
+	lasts  bool  // last attempts were found behind its open circuit
 	usedAt time.Time
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/streaming-hub/streaming-hub/dataplane/outage"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -24,8 +25,9 @@ const (
 // for nothing. Postgres being away is waited out; the bound on what is
 // unwritten then stops the workers.
 type outcomeWriter struct {
-	deps  Deps
-	slots chan struct{} // one token per outcome sent and not yet written
+	deps    Deps
+	outages *outage.Book
+	slots   chan struct{} // one token per outcome sent and not yet written
 
 	mu       sync.Mutex
 	arrived  chan struct{}
@@ -34,8 +36,8 @@ type outcomeWriter struct {
 	closed   bool
 }
 
-func newOutcomeWriter(d Deps) *outcomeWriter {
-	return &outcomeWriter{deps: d, slots: make(chan struct{}, d.Unwritten), arrived: make(chan struct{}, 1)}
+func newOutcomeWriter(d Deps, outages *outage.Book) *outcomeWriter {
+	return &outcomeWriter{deps: d, outages: outages, slots: make(chan struct{}, d.Unwritten), arrived: make(chan struct{}, 1)}
 }
 
 // write queues an outcome. It holds up its worker while too many are
@@ -118,15 +120,11 @@ func (w *outcomeWriter) run(ctx context.Context) {
 
 // record writes a batch, trying until it is written; false means ctx ended.
 func (w *outcomeWriter) record(ctx context.Context, batch []hub.Outcome) bool {
-	failing := false
 	for wait := firstBackoff; ; wait = min(2*wait, maxBackoff) {
 		begun := w.deps.Now()
 		recorded, err := w.deps.Queue.RecordOutcomes(ctx, hub.NewID(begun, w.deps.Random), batch)
-		if err == nil {
+		if !w.outages.Failed("write outcomes", err, "outcomes", len(batch)) {
 			w.deps.Metrics.flush(len(batch), len(batch)-len(recorded), w.deps.Now().Sub(begun))
-			if failing {
-				w.deps.Log.Info("outcomes are written again")
-			}
 			for range batch {
 				<-w.slots
 			}
@@ -134,10 +132,6 @@ func (w *outcomeWriter) record(ctx context.Context, batch []hub.Outcome) bool {
 		}
 		if ctx.Err() != nil {
 			return false
-		}
-		if !failing {
-			w.deps.Log.Warn("cannot write outcomes; waiting and trying again", "outcomes", len(batch), "error", err)
-			failing = true
 		}
 		select {
 		case <-time.After(wait):
@@ -149,8 +143,6 @@ func (w *outcomeWriter) record(ctx context.Context, batch []hub.Outcome) bool {
 
 func (w *outcomeWriter) giveBack(ctx context.Context, releases []db.Release) {
 	for part := range slices.Chunk(releases, maxFlush) {
-		if err := w.deps.Queue.ReleaseLeases(ctx, part); err != nil && ctx.Err() == nil {
-			w.deps.Log.Warn("cannot give leases back; they run out by themselves", "deliveries", len(part), "error", err)
-		}
+		w.outages.Failed(giveLeasesBack, w.deps.Queue.ReleaseLeases(ctx, part), "deliveries", len(part))
 	}
 }

@@ -40,6 +40,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/streaming-hub/streaming-hub/dataplane/outage"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -61,6 +62,7 @@ func (j *job) lane() db.Lane {
 // Pool holds leased deliveries and the workers that attempt them.
 type Pool struct {
 	deps     Deps
+	outages  *outage.Book
 	holder   hub.ID // of slots; one for each process
 	outcomes *outcomeWriter
 	wake     chan struct{} // the claim loop has something to do
@@ -113,13 +115,13 @@ func NewPool(d Deps) *Pool {
 		d.Poison = 5
 	}
 	p := &Pool{
-		deps: d, holder: hub.NewID(d.Now(), d.Random), wake: make(chan struct{}, 1), due: make(chan struct{}, 1),
+		deps: d, outages: outage.New(d.Log), holder: hub.NewID(d.Now(), d.Random), wake: make(chan struct{}, 1), due: make(chan struct{}, 1),
 		lanes: map[db.Lane]*lane{}, conducts: map[db.Lane]*conduct{}, limited: map[db.Lane]*conduct{}, added: map[db.Lane]uint64{},
 		trusted: newRotation(), suspects: newRotation(), backlog: newRotation(), patient: newRotation(), started: list.New(),
 		room: Room(d.Workers, 0), pruned: d.Now(),
 	}
 	p.ready = sync.NewCond(&p.mu)
-	p.outcomes = newOutcomeWriter(d)
+	p.outcomes = newOutcomeWriter(d, p.outages)
 	return p
 }
 
@@ -221,6 +223,13 @@ func (p *Pool) stop(ctx context.Context) {
 	p.giveBackWaiting(ctx)
 }
 
+// giveLeasesBack is what fails, in the log, when leases run out by themselves.
+const giveLeasesBack = "give leases back before they run out"
+
+// giveBackTimeout is how long a database that hangs may hold up the end of the
+// process for leases that run out by themselves.
+const giveBackTimeout = 5 * time.Second
+
 // giveBackWaiting releases the leases of jobs that no worker has started.
 func (p *Pool) giveBackWaiting(ctx context.Context) {
 	var releases []db.Release
@@ -242,7 +251,7 @@ func (p *Pool) giveBackWaiting(ctx context.Context) {
 	if len(releases) == 0 {
 		return
 	}
-	if err := p.deps.Queue.ReleaseLeases(ctx, releases); err != nil {
-		p.deps.Log.Warn("cannot give leases back; they run out by themselves", "deliveries", len(releases), "error", err)
-	}
+	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
+	defer cancel()
+	p.outages.Failed(giveLeasesBack, p.deps.Queue.ReleaseLeases(ctx, releases), "deliveries", len(releases))
 }

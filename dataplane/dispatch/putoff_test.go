@@ -115,7 +115,7 @@ func TestPool_puts_off(t *testing.T) {
 				t.Errorf("sent %d, released %+v", len(r.sink.log()), back)
 			}
 		})
-		if strings.Count(log.String(), "does not fit into DISPATCH_LEASE") != 2 {
+		if strings.Count(log.String(), "into DISPATCH_LEASE") != 1 || !strings.Contains(log.String(), "timeout=15s lease=10s") {
 			t.Errorf("log:\n%s", log.String())
 		}
 	})

@@ -230,6 +230,7 @@ type openHealth struct {
 	seen []Observed
 	shut bool // no attempt of any destination
 	try  bool // one, when asked for
+	lost bool // another process takes it
 }
 
 func (h *openHealth) Admit(db.Lane) (allow, try bool) {
@@ -241,7 +242,7 @@ func (h *openHealth) Admit(db.Lane) (allow, try bool) {
 func (h *openHealth) TakeTry(context.Context, db.Lane, hub.FailurePolicy) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	taken := h.try
+	taken := h.try && !h.lost
 	h.try = false
 	return taken, nil
 }
@@ -265,6 +266,13 @@ func (h *openHealth) set(shut, try bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.shut, h.try = shut, try
+}
+
+// taken makes the next try one that another process takes.
+func (h *openHealth) taken() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.shut, h.try, h.lost = true, true, true
 }
 
 func (h *openHealth) observed() []Observed {

@@ -1,6 +1,9 @@
 package dispatch
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,7 +101,10 @@ func TestPool_stop(t *testing.T) {
 }
 
 func TestPool_while_the_database_is_away(t *testing.T) {
-	bubble(t, 4, func(_ *rig, d *Deps) { d.Unwritten = 5 }, func(r *rig) {
+	var said bytes.Buffer
+	bubble(t, 4, func(_ *rig, d *Deps) {
+		d.Unwritten, d.Log = 5, slog.New(slog.NewTextHandler(&said, nil))
+	}, func(r *rig) {
 		r.proven()
 		r.queue.setAway(true)
 		var all []db.NewDelivery
@@ -115,4 +121,14 @@ func TestPool_while_the_database_is_away(t *testing.T) {
 		r.after(10 * time.Second)
 		r.wantSettled(20)
 	})
+	// However long it is away, each thing that cannot be done is said once, and
+	// once that it can be done again.
+	for _, what := range []string{"look for due deliveries", "write outcomes"} {
+		if cannot, can := strings.Count(said.String(), "cannot "+what), strings.Count(said.String(), "can "+what+" again"); cannot != 1 || can != 1 {
+			t.Errorf("%q was said %d times, its end %d times", what, cannot, can)
+		}
+	}
+	if lines := strings.Count(said.String(), "\n"); lines > 12 {
+		t.Errorf("%d lines:\n%s", lines, said.String())
+	}
 }

@@ -4,6 +4,7 @@
 //
 //	board.go   what this process saw, and what may be attempted
 //	spans.go   FAILURE_SPAN: writes spans, sweeps them, disables subscriptions
+//	gone.go    receivers that answered 410
 //	rates.go   FAILURE_RATE: writes rates, sweeps them, takes tries
 //
 // The rules are in hub/health. What must hold, and why:
@@ -39,6 +40,7 @@ type Store interface {
 	DisableSubscription(ctx context.Context, r db.AutoDisable) (bool, error)
 	RatesNotActive(ctx context.Context, limit int) ([]db.StoredRate, error)
 	ChangeRates(ctx context.Context, lanes []db.Lane, feedID hub.ID, change func(i int, stored health.Rate) (health.Rate, []hub.Notice)) ([]health.Rate, error)
+	PublishNotices(ctx context.Context, feedID hub.ID, notices []hub.Notice) error
 }
 
 // Deps are what a Board works with.
@@ -63,19 +65,27 @@ type Board struct {
 	disabled *prometheus.CounterVec
 
 	mu    sync.Mutex
-	spans map[hub.SubscriptionID]*span
+	spans map[place]*span
 	rates map[db.Lane]*rate
-	gone  map[hub.SubscriptionID]hub.TenantID // answered 410, and asked to be disabled then
+	gone  map[place]hub.TenantID // answered 410, and asked to be disabled then
+	told  map[place]time.Time    // when it was told what the kill switch kept from being done
 	since time.Time
+}
+
+// place is a subscription with the destination that it had: after a change of
+// the URL, what is under way to the old one says nothing about the new one.
+type place struct {
+	subscription hub.SubscriptionID
+	destination  hub.DestinationID
 }
 
 // span is one subscription's.
 type span struct {
-	tenant      hub.TenantID
-	destination hub.DestinationID
-	open        bool // as far as is known, a span is stored
-	delta       health.SpanDelta
-	usedAt      time.Time
+	tenant hub.TenantID
+	open   bool // as far as is known, a span is stored
+	delta  health.SpanDelta
+	gone   bool // the receiver answered 410, and the kill switch is on
+	usedAt time.Time
 }
 
 // rate is one destination's.
@@ -99,8 +109,8 @@ func New(d Deps) *Board {
 		d.Span = health.DefaultSpan()
 	}
 	b := &Board{
-		deps: d, wake: make(chan struct{}, 1), spans: map[hub.SubscriptionID]*span{}, rates: map[db.Lane]*rate{},
-		gone: map[hub.SubscriptionID]hub.TenantID{},
+		deps: d, wake: make(chan struct{}, 1), spans: map[place]*span{}, rates: map[db.Lane]*rate{},
+		gone: map[place]hub.TenantID{}, told: map[place]time.Time{},
 		disabled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "streaming_hub_switched_off_total",
 			Help: "What this process switched off, or would have without the kill switch, by why.",
@@ -118,25 +128,31 @@ func (b *Board) Record(o dispatch.Observed) {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	gone := o.Gone && !o.Replay
 	if o.Policy.Kind == hub.FailureRate || o.Try {
 		b.recordRate(o, outcome, now)
 	} else {
-		b.recordSpan(o, outcome, now)
+		b.recordSpan(o, outcome, gone && !b.deps.Act, now)
+		gone = gone && b.deps.Act
 	}
-	if o.Gone && !o.Replay {
-		b.gone[o.Subscription] = o.Lane.Tenant
+	if gone {
+		b.gone[place{o.Subscription, o.Lane.Destination}] = o.Lane.Tenant
 		b.signal()
 	}
 }
 
-func (b *Board) recordSpan(o dispatch.Observed, outcome health.Outcome, now time.Time) {
-	s, ok := b.spans[o.Subscription]
+// recordSpan takes an attempt into the subscription's sum. gone is for the
+// kill switch: the verdict is kept with the span and shown there.
+func (b *Board) recordSpan(o dispatch.Observed, outcome health.Outcome, gone bool, now time.Time) {
+	key := place{o.Subscription, o.Lane.Destination}
+	s, ok := b.spans[key]
 	if !ok {
-		s = &span{}
-		b.spans[o.Subscription] = s
+		s = &span{tenant: o.Lane.Tenant}
+		b.spans[key] = s
 	}
-	s.tenant, s.destination, s.usedAt = o.Lane.Tenant, o.Lane.Destination, now
+	s.usedAt = now
 	s.delta = s.delta.Add(outcome, now)
+	s.gone = (s.gone || gone) && s.delta.Failures.Open()
 }
 
 func (b *Board) recordRate(o dispatch.Observed, outcome health.Outcome, now time.Time) {
@@ -269,13 +285,18 @@ func (b *Board) forget() {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for id, s := range b.spans {
+	for key, s := range b.spans {
 		if now.Sub(s.usedAt) > forgetAfter && !s.open && !s.unwritten() {
-			delete(b.spans, id)
+			delete(b.spans, key)
+		}
+	}
+	for key, at := range b.told {
+		if now.Sub(at) > tellAgain {
+			delete(b.told, key)
 		}
 	}
 	for lane, r := range b.rates {
-		if now.Sub(r.usedAt) > forgetAfter && r.delta.Empty() && r.tried == nil && !off(r.stored) {
+		if now.Sub(r.usedAt) > forgetAfter && r.delta.Empty() && r.tried == nil && !isOff(r.stored) {
 			delete(b.rates, lane)
 		}
 	}

@@ -81,6 +81,7 @@ func (c *cluster) subscription() hub.SubscriptionID {
 	id := hub.SubscriptionID{ID: newID()}
 	c.store.AddSubscription(hub.EventSubscription{
 		ID: id, Tenant: c.lane.Tenant, Destination: c.lane.Destination, Enabled: true, VerificationState: hub.VerificationActive,
+		DisableOnGone: true,
 	})
 	return id
 }

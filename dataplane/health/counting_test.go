@@ -61,69 +61,6 @@ func TestSpans_what_counts(t *testing.T) {
 	})
 }
 
-func TestSpans_gone(t *testing.T) {
-	gone := func(o *dispatch.Observed) { o.Status, o.Gone = 410, true }
-	t.Run("disables_at_once_and_once", func(t *testing.T) {
-		bubble(t, nil, func(c *cluster) {
-			c.see(c.one, hub.ErrStatus, gone)
-			c.see(c.two, hub.ErrStatus, gone)
-			c.pass(time.Millisecond)
-			sub := c.store.Subscription(c.sub)
-			if sub.Enabled || sub.DisabledBy != hub.DisabledByAuto || !strings.Contains(sub.DisabledReason, "410") {
-				c.Fatalf("after 410 it is %+v", sub)
-			}
-			c.see(c.one, hub.ErrStatus, gone)
-			c.share()
-			c.wantTold(disabled, opened)
-			if len(c.store.Audits()) != 1 {
-				c.Error("disabled twice")
-			}
-		})
-	})
-	t.Run("not_by_a_replay", func(t *testing.T) {
-		bubble(t, nil, func(c *cluster) {
-			c.see(c.one, hub.ErrStatus, gone, replay)
-			c.share()
-			if c.wantTold(); !c.enabled() {
-				c.Error("disabled")
-			}
-		})
-	})
-	t.Run("not_with_the_kill_switch", func(t *testing.T) {
-		bubble(t, func(c *cluster) { c.deps.Act = false }, func(c *cluster) {
-			c.see(c.one, hub.ErrStatus, gone)
-			c.share()
-			if !c.enabled() {
-				c.Error("disabled")
-			}
-		})
-	})
-	t.Run("waits_for_the_database", func(t *testing.T) {
-		bubble(t, nil, func(c *cluster) {
-			c.store.SetAway(true)
-			c.see(c.one, hub.ErrStatus, gone)
-			c.pass(time.Minute)
-			c.store.SetAway(false)
-			c.share()
-			if c.enabled() {
-				c.Error("forgotten")
-			}
-		})
-	})
-	t.Run("is_not_forgotten_by_a_replica_that_stops", func(t *testing.T) {
-		bubble(t, nil, func(c *cluster) {
-			c.store.SetAway(true)
-			c.see(c.one, hub.ErrStatus, gone)
-			c.share()
-			c.store.SetAway(false)
-			c.one.stop()
-			if c.enabled() {
-				c.Error("forgotten")
-			}
-		})
-	})
-}
-
 func TestSpans_store_away(t *testing.T) {
 	eachTrouble(t, func(c *cluster, away func(bool)) {
 		other := c.subscription()

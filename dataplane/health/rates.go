@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/db"
@@ -14,13 +15,16 @@ import (
 // beyond it are attempted until they are switched off again.
 const maxOff = 20_000
 
-// off reports whether a destination is switched off.
-func off(r health.Rate) bool { return r.Judged == health.Disabled || r.Judged == health.Frozen }
+// isOff reports whether a destination is switched off.
+func isOff(r health.Rate) bool { return r.Judged == health.Disabled || r.Judged == health.Frozen }
 
 // readRates learns which destinations are switched off. All others are not:
 // what this process believed of them is given up.
 func (b *Board) readRates(ctx context.Context) error {
 	list, err := b.deps.Store.RatesNotActive(ctx, maxOff)
+	if err == nil && !b.deps.Act {
+		list, err = nil, b.lift(ctx, list)
+	}
 	if err != nil {
 		return err
 	}
@@ -33,8 +37,32 @@ func (b *Board) readRates(ctx context.Context) error {
 		b.rate(r.Lane, now).stored = r.Rate
 	}
 	for lane, r := range b.rates {
-		if !still[lane] && off(r.stored) {
+		if !still[lane] && isOff(r.stored) {
 			r.stored = health.Rate{}
+		}
+	}
+	return nil
+}
+
+// lift lets the destinations go on that were switched off before the kill
+// switch was. Their counts stay, and show what would be.
+func (b *Board) lift(ctx context.Context, off []db.StoredRate) error {
+	for some := range slices.Chunk(off, maxWrite) {
+		lanes := make([]db.Lane, len(some))
+		for i := range some {
+			lanes[i] = some[i].Lane
+		}
+		now := b.now()
+		if _, err := b.deps.Store.ChangeRates(ctx, lanes, b.id(now), func(i int, stored health.Rate) (health.Rate, []hub.Notice) {
+			if !isOff(stored) {
+				return stored, nil
+			}
+			return stored.Lifted(), []hub.Notice{{
+				Kind: hub.NoticeRecovered, At: now, Tenant: lanes[i].Tenant, Destination: lanes[i].Destination,
+				Reason: "automatic disabling is switched off; it had been " + string(stored.Judged),
+			}}
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -53,16 +81,16 @@ func (b *Board) writeRates(ctx context.Context) error {
 			if t := sums[i].tried; t != nil {
 				r = r.After(t.outcome, true, t.at, sums[i].settings)
 			}
-			if !b.deps.Act && off(r) {
+			if !b.deps.Act && isOff(r) {
 				// The counts go on and show what would be; nothing is switched off.
-				r.Judged, r.JudgedAt, r.NextTryAt = "", time.Time{}, time.Time{}
+				r = r.Lifted()
 				if stored.State(now, sums[i].settings) != health.Active {
 					return r, nil // told already
 				}
 				b.disabled.WithLabelValues("failure_rate", "no").Inc()
 				return r, []hub.Notice{{
 					Kind: hub.NoticeWouldDisable, At: now, Tenant: lanes[i].Tenant, Destination: lanes[i].Destination,
-					Reason: countsOf(r) + "; automatic disabling is switched off",
+					Reason: countsOf(r) + switchedOff,
 				}}
 			}
 			return r, b.rateNotices(lanes[i], stored, r, now)
@@ -116,10 +144,10 @@ func (b *Board) rateNotices(lane db.Lane, before, after health.Rate, now time.Ti
 	case after.Judged == health.Frozen && before.Judged != health.Frozen:
 		n.Kind, n.Reason = hub.NoticeFrozen, counts
 		b.disabled.WithLabelValues("frozen", "yes").Inc()
-	case off(after) && !off(before):
+	case isOff(after) && !isOff(before):
 		n.Kind, n.Reason = hub.NoticeAutoDisabled, counts
 		b.disabled.WithLabelValues("failure_rate", "yes").Inc()
-	case off(before) && !off(after):
+	case isOff(before) && !isOff(after):
 		n.Kind, n.Reason = hub.NoticeRecovered, "the tried delivery succeeded"
 	default:
 		return nil
@@ -149,7 +177,7 @@ func (b *Board) sweepRates(ctx context.Context) error {
 		return nil
 	}
 	after, err := b.deps.Store.ChangeRates(ctx, lanes, b.id(now), func(i int, stored health.Rate) (health.Rate, []hub.Notice) {
-		if !off(stored) {
+		if !isOff(stored) {
 			return stored, nil
 		}
 		r := stored.Judge(now, settings[i])
@@ -192,7 +220,7 @@ func (b *Board) OffLanes() []db.Lane {
 	defer b.mu.Unlock()
 	var lanes []db.Lane
 	for lane, r := range b.rates {
-		if off(r.stored) {
+		if isOff(r.stored) {
 			lanes = append(lanes, lane)
 		}
 	}

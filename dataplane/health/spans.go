@@ -30,10 +30,11 @@ func (b *Board) readSpans(ctx context.Context) error {
 		}
 		b.mu.Lock()
 		for _, f := range list {
-			s, ok := b.spans[f.Subscription]
+			key := place{f.Subscription, f.Destination}
+			s, ok := b.spans[key]
 			if !ok {
-				s = &span{tenant: f.Tenant, destination: f.Destination, usedAt: b.now()}
-				b.spans[f.Subscription] = s
+				s = &span{tenant: f.Tenant, usedAt: b.now()}
+				b.spans[key] = s
 			}
 			s.open = true
 		}
@@ -68,23 +69,24 @@ func (b *Board) relearnSpans(ctx context.Context) error {
 // writeSpans stores what only this process knows, and disables what trips.
 func (b *Board) writeSpans(ctx context.Context) error {
 	for {
-		wanted, deltas := b.collectSpans()
+		wanted, sums := b.collectSpans()
 		if len(wanted) == 0 {
 			return nil
 		}
 		now := b.now()
 		after, err := b.deps.Store.ChangeSpans(ctx, wanted, b.id(now), func(i int, stored db.FailureSpan) (db.FailureSpan, []hub.Notice) {
 			next := stored
-			if next.Span = stored.Span.Apply(deltas[i]); ended(stored.Span, next.Span) {
+			if next.Span = stored.Span.Apply(sums[i].delta); ended(stored.Span, next.Span) {
 				next.Mark, next.TrippedAt = 0, time.Time{}
 			}
-			return b.judge(stored, next, now)
+			return b.judge(stored, next, sums[i].gone, now)
 		})
 		b.mu.Lock()
 		for i, f := range wanted {
-			s := b.spans[f.Subscription]
+			s := b.spans[place{f.Subscription, f.Destination}]
 			if err != nil {
-				s.delta = deltas[i].Then(s.delta)
+				s.delta = sums[i].delta.Then(s.delta)
+				s.gone = (s.gone || sums[i].gone) && s.delta.Failures.Open()
 				continue
 			}
 			s.open = after[i].Span.Open()
@@ -102,21 +104,25 @@ func (b *Board) writeSpans(ctx context.Context) error {
 	}
 }
 
-func (b *Board) collectSpans() (wanted []db.FailureSpan, deltas []health.SpanDelta) {
+// collectSpans takes what has to be written. Of a subscription whose
+// destination was changed just now only one is taken, the other waits a turn.
+func (b *Board) collectSpans() (wanted []db.FailureSpan, sums []span) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for id, s := range b.spans {
-		if !s.unwritten() {
+	taken := map[hub.SubscriptionID]bool{}
+	for key, s := range b.spans {
+		if !s.unwritten() || taken[key.subscription] {
 			continue
 		}
-		wanted = append(wanted, db.FailureSpan{Subscription: id, Tenant: s.tenant, Destination: s.destination})
-		deltas = append(deltas, s.delta)
-		s.delta = health.SpanDelta{}
+		taken[key.subscription] = true
+		wanted = append(wanted, db.FailureSpan{Subscription: key.subscription, Tenant: s.tenant, Destination: key.destination})
+		sums = append(sums, *s)
+		s.delta, s.gone = health.SpanDelta{}, false
 		if len(wanted) == maxWrite {
 			break
 		}
 	}
-	return wanted, deltas
+	return wanted, sums
 }
 
 // ended reports whether a success came between two looks at a span. The later
@@ -126,8 +132,9 @@ func ended(before, after health.Span) bool {
 }
 
 // judge compares a span before and after a change and says what is to be told.
-// Warnings and the verdict are told once for each span.
-func (b *Board) judge(before, after db.FailureSpan, now time.Time) (db.FailureSpan, []hub.Notice) {
+// Warnings and the verdict are told once for each span. gone says that the
+// receiver answered 410, which is a verdict too.
+func (b *Board) judge(before, after db.FailureSpan, gone bool, now time.Time) (db.FailureSpan, []hub.Notice) {
 	v := after.Span.Verdict(now, b.deps.Span)
 	var told []hub.Notice
 	tell := func(kind hub.NoticeKind, reason string) {
@@ -148,15 +155,23 @@ func (b *Board) judge(before, after db.FailureSpan, now time.Time) (db.FailureSp
 		after.Mark = v.Mark
 		tell(hub.NoticeSpanMarked, fmt.Sprintf("%d %% of the way to being disabled", v.Mark))
 	}
-	if v.Trips && after.TrippedAt.IsZero() {
+	if (v.Trips || gone && after.Span.Open()) && after.TrippedAt.IsZero() {
 		after.TrippedAt = now
-		if !b.deps.Act {
-			tell(hub.NoticeWouldDisable, reasonOf(after.Span)+"; automatic disabling is switched off")
+		switch {
+		case b.deps.Act:
+		case gone:
+			tell(hub.NoticeWouldDisable, goneReason+switchedOff)
+			b.disabled.WithLabelValues("gone", "no").Inc()
+		default:
+			tell(hub.NoticeWouldDisable, reasonOf(after.Span)+switchedOff)
 			b.disabled.WithLabelValues("failure_span", "no").Inc()
 		}
 	}
 	return after, told
 }
+
+// switchedOff ends the reason of what the kill switch keeps from being done.
+const switchedOff = "; automatic disabling is switched off"
 
 func spanNotice(f db.FailureSpan, v health.Verdict) *hub.SpanNotice {
 	return &hub.SpanNotice{
@@ -179,7 +194,7 @@ func (b *Board) trip(ctx context.Context, spans []db.FailureSpan) error {
 			continue
 		}
 		now := b.now()
-		done, err := b.deps.Store.DisableSubscription(ctx, b.disabling(f.Tenant, f.Subscription, now, func(span db.FailureSpan) (string, db.FailureSpan) {
+		done, err := b.deps.Store.DisableSubscription(ctx, b.disabling(f.Tenant, f.Subscription, now, func(_ *hub.EventSubscription, span db.FailureSpan) (string, db.FailureSpan) {
 			v := span.Span.Verdict(now, b.deps.Span)
 			if !v.Trips {
 				return "", span // a success came in between
@@ -200,10 +215,10 @@ func (b *Board) trip(ctx context.Context, spans []db.FailureSpan) error {
 	return nil
 }
 
-func (b *Board) disabling(tenant hub.TenantID, id hub.SubscriptionID, now time.Time, judge func(db.FailureSpan) (string, db.FailureSpan)) db.AutoDisable {
+func (b *Board) disabling(tenant hub.TenantID, id hub.SubscriptionID, now time.Time, judge func(*hub.EventSubscription, db.FailureSpan) (string, db.FailureSpan)) db.AutoDisable {
 	return db.AutoDisable{
 		Tenant: tenant, Subscription: id, FeedID: b.id(now), At: now,
-		Judge: func(_ *hub.EventSubscription, span db.FailureSpan) (string, db.FailureSpan) { return judge(span) },
+		Judge: judge,
 		Notice: func(reason string, after db.FailureSpan) hub.Notice {
 			return hub.Notice{
 				Kind: hub.NoticeAutoDisabled, At: now, Tenant: tenant, Subscription: id, Destination: after.Destination,
@@ -241,7 +256,7 @@ func (b *Board) sweepSpans(ctx context.Context) error {
 		}
 		if len(stale) > 0 {
 			if _, err := b.deps.Store.ChangeSpans(ctx, stale, b.id(now), func(_ int, stored db.FailureSpan) (db.FailureSpan, []hub.Notice) {
-				return b.judge(stored, stored, now)
+				return b.judge(stored, stored, false, now)
 			}); err != nil {
 				return err
 			}
@@ -250,38 +265,6 @@ func (b *Board) sweepSpans(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// disableGone disables the subscriptions whose receiver answered 410.
-func (b *Board) disableGone(ctx context.Context) error {
-	b.mu.Lock()
-	gone := b.gone
-	b.gone = map[hub.SubscriptionID]hub.TenantID{}
-	b.mu.Unlock()
-	for id, tenant := range gone {
-		const reason = "the receiver answered 410: it is gone"
-		if !b.deps.Act {
-			b.disabled.WithLabelValues("gone", "no").Inc()
-			continue
-		}
-		done, err := b.deps.Store.DisableSubscription(ctx, b.disabling(tenant, id, b.now(), func(span db.FailureSpan) (string, db.FailureSpan) {
-			return reason, span
-		}))
-		if err != nil {
-			b.mu.Lock()
-			for id, tenant := range gone {
-				b.gone[id] = tenant
-			}
-			b.mu.Unlock()
-			return err
-		}
-		delete(gone, id)
-		if done {
-			b.disabled.WithLabelValues("gone", "yes").Inc()
-			b.deps.Log.Warn("an event subscription was disabled: its receiver answered 410", "subscription", id.String())
-		}
-	}
-	return nil
 }
 
 func (b *Board) id(now time.Time) hub.ID { return hub.NewID(now, b.deps.Random) }

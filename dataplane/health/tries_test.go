@@ -139,19 +139,6 @@ func TestRates_disabled_is_tried(t *testing.T) {
 			c.wantState(rules.Disabled)
 		})
 	})
-	t.Run("also_when_its_policy_became_another", func(t *testing.T) {
-		rates(t, nil, func(c *cluster) {
-			c.disable()
-			c.policy = hub.FailurePolicy{Kind: hub.FailureSpan}
-			c.until(11 * time.Minute)
-			if !c.try(c.one) {
-				c.Fatal("no try")
-			}
-			c.see(c.one, "", tried)
-			c.share()
-			c.wantState(rules.Active)
-		})
-	})
 }
 
 func TestRates_frozen_waits_for_a_person(t *testing.T) {

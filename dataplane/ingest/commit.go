@@ -2,8 +2,10 @@ package ingest
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/streaming-hub/streaming-hub/db"
@@ -13,6 +15,11 @@ import (
 // commitEvery is how far committed offsets trail behind stored batches. A
 // crash in between only means duplicates, which dedup drops.
 const commitEvery = 250 * time.Millisecond
+
+// commitTimeout bounds one commit. Together with finishTime it is shorter than
+// rebalanceTimeout: a member that waits for a database that hangs still tells
+// the group in time what it gives up.
+const commitTimeout = 5 * time.Second
 
 func (c *Consumer) commitLoop(ctx context.Context, client *kgo.Client) {
 	tick := time.NewTicker(commitEvery)
@@ -52,11 +59,10 @@ func (c *Consumer) commit(ctx context.Context, client *kgo.Client, partitions []
 	if len(moves) == 0 {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
 	stored, err := c.deps.Ledger.StoredUpTo(ctx, asked)
-	if err != nil {
-		if ctx.Err() == nil {
-			c.deps.Log.Warn("cannot check offsets before their commit; trying again", "error", err)
-		}
+	if c.outages.Failed("check offsets before their commit", err) {
 		return
 	}
 	offsets := map[string]map[int32]kgo.EpochOffset{}
@@ -76,30 +82,33 @@ func (c *Consumer) commit(ctx context.Context, client *kgo.Client, partitions []
 	if len(offsets) == 0 {
 		return
 	}
-	refused := map[topicPartition]bool{}
+	refused := map[topicPartition]error{}
 	var failed error
 	client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *commitRequest, res *commitResponse, err error) {
-		if failed = err; err != nil {
+		if err != nil {
+			failed = err
 			return
 		}
 		for _, t := range res.Topics {
 			for _, p := range t.Partitions {
-				if p.ErrorCode != 0 {
-					refused[topicPartition{t.Topic, p.Partition}] = true
-				}
+				refused[topicPartition{t.Topic, p.Partition}] = kerr.ErrorForCode(p.ErrorCode)
 			}
 		}
 	})
-	if failed != nil {
-		// The next commit covers it; a crash before that only repeats records.
-		if ctx.Err() == nil {
-			c.deps.Log.Warn("cannot commit offsets; trying again", "error", failed)
-		}
+	// The next commit covers what fails; a crash before that only repeats records.
+	if c.outages.Failed("commit offsets", failed) {
 		return
 	}
 	for _, p := range partitions {
-		if mark, moved := offsets[p.topic][p.id]; moved && !refused[topicPartition{p.topic, p.id}] {
-			p.committed(mark)
+		mark, moved := offsets[p.topic][p.id]
+		if !moved {
+			continue
 		}
+		err := refused[topicPartition{p.topic, p.id}]
+		if c.outages.Failed(fmt.Sprintf("commit the offset of %s/%d", p.topic, p.id), err) {
+			c.deps.Metrics.CommitsRefused.Inc()
+			continue
+		}
+		p.committed(mark)
 	}
 }

@@ -34,10 +34,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/streaming-hub/streaming-hub/dataplane/outage"
 	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/wire"
+	"github.com/streaming-hub/streaming-hub/tracing"
 )
 
 const (
@@ -50,20 +52,22 @@ const (
 	fetchWait = 100 * time.Millisecond
 	// sessionTimeout is above the least that brokers allow, 6 s.
 	sessionTimeout = 10 * time.Second
-	// rebalanceTimeout is how long a member may take to let go of partitions:
-	// the transactions under way, whose waits for locks end after 10 s.
-	rebalanceTimeout = 15 * time.Second
-	// maxBatchBytes bounds the values of one transaction.
+	// rebalanceTimeout is how long a member may take to let go of partitions;
+	// finishTime is how long the transactions under way have of it. A database
+	// that hangs holds up neither the group nor a shutdown: what was not stored
+	// is read again.
+	rebalanceTimeout, finishTime = 15 * time.Second, 8 * time.Second
+	// maxBatchBytes bounds the records of one transaction.
 	maxBatchBytes = 4 << 20
 	// A partition's queue pauses its fetches above the first mark and resumes
 	// them below the second.
-	pauseAboveBytes, resumeBelowBytes     = 2 << 20, 1 << 20
+	pauseAboveBytes, resumeBelowBytes     = 4 << 20, 2 << 20
 	pauseAboveRecords, resumeBelowRecords = 4000, 1000
 	// smallWriters is how many small batches are stored at once: partitions
 	// whose tenants are not locked do not wait for one whose tenant is.
 	smallWriters = 4
 	// maxQueuedBytes bounds all queues together: beyond it nothing is polled.
-	maxQueuedBytes = 12 << 20
+	maxQueuedBytes = 20 << 20
 )
 
 // Inbox stores batches.
@@ -107,16 +111,18 @@ type Deps struct {
 	Now          func() time.Time
 	Random       io.Reader
 	Jitter       func() float64
+	Tracer       *tracing.Tracer
 	Metrics      *Metrics
 	Log          *slog.Logger
 }
 
 // Consumer reads the fact topics as a member of the consumer group.
 type Consumer struct {
-	deps   Deps
-	bulk   chan struct{} // one token per large transaction at once
-	single chan struct{} // one token for small ones, which never wait for large ones
-	budget *byteBudget
+	deps    Deps
+	outages *outage.Book
+	bulk    chan struct{} // one token per large transaction at once
+	single  chan struct{} // one token for small ones, which never wait for large ones
+	budget  *byteBudget
 
 	mu         sync.Mutex
 	partitions map[topicPartition]*partition
@@ -139,7 +145,7 @@ func NewConsumer(d Deps) *Consumer {
 		d.Writers = 2
 	}
 	return &Consumer{
-		deps: d, bulk: make(chan struct{}, d.Writers), single: make(chan struct{}, smallWriters), budget: newByteBudget(maxQueuedBytes),
+		deps: d, outages: outage.New(d.Log), bulk: make(chan struct{}, d.Writers), single: make(chan struct{}, smallWriters), budget: newByteBudget(maxQueuedBytes),
 		partitions: map[topicPartition]*partition{}, away: errors.New("the brokers were not asked yet"),
 	}
 }
@@ -337,6 +343,9 @@ func (c *Consumer) onLost(_ context.Context, _ *kgo.Client, lost map[string][]in
 	c.stop(lost, false)
 }
 
+// stop ends partitions that are no longer ours and returns when they have
+// ended. With finish the batch under way is stored, unless the database takes
+// too long for it.
 func (c *Consumer) stop(gone map[string][]int32, finish bool) []*partition {
 	var stopped []*partition
 	c.mu.Lock()
@@ -353,6 +362,12 @@ func (c *Consumer) stop(gone map[string][]int32, finish bool) []*partition {
 	for _, p := range stopped {
 		p.stop(finish)
 	}
+	late := time.AfterFunc(finishTime, func() {
+		for _, p := range stopped {
+			p.cancel()
+		}
+	})
+	defer late.Stop()
 	for _, p := range stopped {
 		<-p.done
 	}

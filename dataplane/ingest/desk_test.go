@@ -19,6 +19,7 @@ import (
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
 	"github.com/streaming-hub/streaming-hub/hub/wire"
+	"github.com/streaming-hub/streaming-hub/tracing"
 )
 
 // countingPool reserves everything and keeps the books.
@@ -78,6 +79,7 @@ func (oneWish) ConfigVersions(context.Context, []hub.TenantID) (map[hub.TenantID
 type desk struct {
 	*testing.T
 	broker *broker.Broker
+	tracer *tracing.Tracer // of consumers made later
 	client *kgo.Client
 	admin  *kadm.Client
 }
@@ -123,7 +125,7 @@ func (d *desk) consume(inbox interface {
 		Group: "hub", Rules: wire.DefaultRules(), Inbox: inbox, Ledger: inbox, Pool: r.pool,
 		Tenants: snapshot.New(snapshot.Deps{Store: oneWish{}, Keyring: keyring, Now: time.Now, Log: log}),
 		Now:     time.Now, Random: rand.Reader, Jitter: func() float64 { return 0 },
-		Metrics: NewMetrics(prometheus.NewRegistry()), Log: log,
+		Tracer: d.tracer, Metrics: NewMetrics(prometheus.NewRegistry()), Log: log,
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop

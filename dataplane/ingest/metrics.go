@@ -10,14 +10,15 @@ import (
 
 // Metrics of ingest. No label names a tenant, a topic or an id.
 type Metrics struct {
-	Records       *prometheus.CounterVec // by where the record ended
-	Quarantined   *prometheus.CounterVec // by the kind of reason
-	Unmatched     prometheus.Counter
-	BatchSize     prometheus.Histogram
-	BatchDuration prometheus.Histogram
-	BatchErrors   prometheus.Counter
-	FetchErrors   prometheus.Counter
-	CommitsAhead  prometheus.Counter
+	Records        *prometheus.CounterVec // by where the record ended
+	Quarantined    *prometheus.CounterVec // by the kind of reason
+	Unmatched      prometheus.Counter
+	BatchSize      prometheus.Histogram
+	BatchDuration  prometheus.Histogram
+	BatchErrors    prometheus.Counter
+	FetchErrors    prometheus.Counter
+	CommitsAhead   prometheus.Counter
+	CommitsRefused prometheus.Counter
 }
 
 // NewMetrics registers the metrics.
@@ -54,7 +55,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Name: "streaming_hub_ingest_commits_ahead_total",
 		Help: "Offsets that were about to be committed ahead of what Postgres holds. Anything but 0 is a defect.",
 	})
-	r.MustRegister(m.CommitsAhead, m.Records, m.Quarantined, m.Unmatched, m.BatchSize, m.BatchDuration, m.BatchErrors, m.FetchErrors)
+	m.CommitsRefused = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "streaming_hub_ingest_commits_refused_total",
+		Help: "Offsets of a partition that Kafka did not take; the next commit covers them.",
+	})
+	r.MustRegister(m.CommitsAhead, m.CommitsRefused, m.Records, m.Quarantined, m.Unmatched, m.BatchSize, m.BatchDuration, m.BatchErrors, m.FetchErrors)
 	return m
 }
 

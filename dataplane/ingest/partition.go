@@ -60,17 +60,14 @@ func (c *Consumer) startPartition(client *kgo.Client, topic string, id int32) *p
 // push queues records and reports whether fetching should pause. end is the
 // offset behind the partition's last record.
 func (p *partition) push(topicID [16]byte, records []*kgo.Record, end int64) (pause bool) {
-	bytes := 0
-	for _, r := range records {
-		bytes += len(r.Value)
-	}
+	bytes := sizeOf(records)
 	p.consumer.budget.add(bytes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.topicID = topicID; p.end == 0 {
+	if p.end == 0 {
 		p.first = records[0].Offset
 	}
-	p.end = end
+	p.topicID, p.end = topicID, end
 	p.queue = append(p.queue, records...)
 	p.bytes += bytes
 	p.arrived.Signal()
@@ -93,8 +90,8 @@ func (p *partition) take() (batch []*kgo.Record, topicID [16]byte, ok bool) {
 		return nil, topicID, false
 	}
 	bytes, n := 0, 0
-	for n < len(p.queue) && n < p.consumer.deps.BatchRecords && (n == 0 || bytes+len(p.queue[n].Value) <= maxBatchBytes) {
-		bytes += len(p.queue[n].Value)
+	for n < len(p.queue) && n < p.consumer.deps.BatchRecords && (n == 0 || bytes+size(p.queue[n]) <= maxBatchBytes) {
+		bytes += size(p.queue[n])
 		n++
 	}
 	batch = p.queue[:n:n]
@@ -114,6 +111,23 @@ func (p *partition) take() (batch []*kgo.Record, topicID [16]byte, ok bool) {
 	return batch, topicID, true
 }
 
+// size is what a record takes in memory, in bytes: nothing but the broker's own
+// limit keeps a record's key and headers smaller than its value.
+func size(r *kgo.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for i := range r.Headers {
+		n += len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return n
+}
+
+func sizeOf(records []*kgo.Record) (n int) {
+	for _, r := range records {
+		n += size(r)
+	}
+	return n
+}
+
 func (p *partition) run(ctx context.Context) {
 	defer close(p.done)
 	for {
@@ -122,11 +136,7 @@ func (p *partition) run(ctx context.Context) {
 			return
 		}
 		stored := p.storeUntilDone(ctx, topicID, batch)
-		bytes := 0
-		for _, r := range batch {
-			bytes += len(r.Value)
-		}
-		p.consumer.budget.add(-bytes)
+		p.consumer.budget.add(-sizeOf(batch))
 		if !stored {
 			return
 		}

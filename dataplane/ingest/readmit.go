@@ -28,16 +28,12 @@ type Quarantine interface {
 func (c *Consumer) Readmit(ctx context.Context, q Quarantine) error {
 	tick := time.NewTicker(readmitEvery)
 	defer tick.Stop()
-	failing := false
 	for {
 		err := c.readmitAll(ctx, q)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && !failing {
-			c.deps.Log.Warn("cannot re-admit quarantined records; trying again", "error", err)
-		}
-		failing = err != nil
+		c.outages.Failed("re-admit quarantined records", err)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -36,16 +36,12 @@ type Feed interface {
 func (c *Consumer) Relay(ctx context.Context, f Feed) error {
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
-	failing := false
 	for {
 		err := c.relayAll(ctx, f)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil && !failing {
-			c.deps.Log.Warn("cannot relay operational events; trying again", "error", err)
-		}
-		failing = err != nil
+		c.outages.Failed("relay operational events", err)
 		select {
 		case <-ctx.Done():
 			return nil

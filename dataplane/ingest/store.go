@@ -57,7 +57,9 @@ func (c *Consumer) storeRecords(ctx context.Context, records []Record, ask db.In
 		if err != nil {
 			return err
 		}
-		c.deps.Metrics.batch(plan.Counts, len(records), c.deps.Now().Sub(begun))
+		now := c.deps.Now()
+		c.deps.Metrics.batch(plan.Counts, len(records), now.Sub(begun))
+		c.deps.Tracer.Ingested(plan.Writes.Events, begun, now)
 		return nil
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/streaming-hub/streaming-hub/dataplane/outage"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/wire"
@@ -87,10 +88,13 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 }
 
 // Observer reads the dead-letter topics as a member of its consumer group.
-type Observer struct{ deps Deps }
+type Observer struct {
+	deps    Deps
+	outages *outage.Book
+}
 
 // New makes an observer; Run does the work.
-func New(d Deps) *Observer { return &Observer{deps: d} }
+func New(d Deps) *Observer { return &Observer{deps: d, outages: outage.New(d.Log)} }
 
 // Run observes until ctx ends, and leaves the group. The only error is a
 // configuration that Kafka's client refuses.
@@ -180,25 +184,17 @@ func (o *Observer) observe(fetches kgo.Fetches) []db.NewObservation {
 
 // storeUntilDone tries until the batch is stored; false when ctx ends first.
 func (o *Observer) storeUntilDone(ctx context.Context, batch []db.NewObservation) bool {
-	failing := false
 	for wait := firstBackoff; ; wait = min(2*wait, maxBackoff) {
 		storing, cancel := context.WithTimeout(ctx, storeTime)
 		_, err := o.deps.Store.StoreObservations(storing, o.deps.Now(), batch)
 		cancel()
-		if err == nil {
-			if failing {
-				o.deps.Log.Info("dead-letter observations are stored again")
-			}
+		if !o.outages.Failed("store dead-letter observations", err) {
 			return true
 		}
 		if ctx.Err() != nil {
 			return false
 		}
 		o.deps.Metrics.StoreErrors.Inc()
-		if !failing {
-			o.deps.Log.Warn("cannot store dead-letter observations; the observer waits and tries again", "error", err)
-		}
-		failing = true
 		select {
 		case <-ctx.Done():
 			return false
@@ -212,9 +208,7 @@ func (o *Observer) storeUntilDone(ctx context.Context, batch []db.NewObservation
 func (o *Observer) commit(ctx context.Context, client *kgo.Client, records []*kgo.Record) {
 	committing, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
 	defer cancel()
-	if err := client.CommitRecords(committing, records...); err != nil && ctx.Err() == nil {
-		o.deps.Log.Warn("cannot commit the offsets of dead letters; trying again", "error", err)
-	}
+	o.outages.Failed("commit the offsets of dead letters", client.CommitRecords(committing, records...))
 }
 
 // PlaceKey is the dedup key of an observed record: it is stored once however

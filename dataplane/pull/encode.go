@@ -8,15 +8,10 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/wire"
 )
-
-// maxNesting is how deep a payload may nest and still stand in the answer as
-// JSON. Many readers' parsers give up a little above it, and would lose the
-// whole page for one event.
-const maxNesting = 500
 
 // eventJSON is an event without its payload. Numbers that may pass 2^53 are
 // strings; absent attributes are left out.
@@ -72,7 +67,7 @@ func appendEvent(b *bytes.Buffer, e *hub.Event, raw bool) error {
 	}
 	b.Truncate(b.Len() - len("}\n"))
 	// The encoder would write JSON anew; the payload's bytes go in beside it.
-	if !raw && isJSON(e.Body) {
+	if !raw && wire.IsJSON(e.Body) {
 		b.WriteString(`,"payload":`)
 		b.Write(e.Body)
 		b.WriteString("}")
@@ -82,30 +77,4 @@ func appendEvent(b *bytes.Buffer, e *hub.Event, raw bool) error {
 	b.Write(base64.StdEncoding.AppendEncode(b.AvailableBuffer(), e.Body))
 	b.WriteString(`"}`)
 	return nil
-}
-
-// isJSON reports whether a body is one JSON value in UTF-8 that any reader can
-// take.
-func isJSON(body []byte) bool {
-	return utf8.Valid(body) && json.Valid(body) && nesting(body) <= maxNesting
-}
-
-// nesting is how deep a valid JSON value nests.
-func nesting(body []byte) int {
-	depth, deepest, inString := 0, 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '{' || c == '[':
-			depth++
-			deepest = max(deepest, depth)
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return deepest
 }

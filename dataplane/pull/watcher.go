@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/streaming-hub/streaming-hub/dataplane/outage"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 )
@@ -52,18 +53,14 @@ func NewWatcher(store SeqStore, log *slog.Logger) *Watcher {
 func (w *Watcher) Run(ctx context.Context) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	away := false
+	outages := outage.New(w.log)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
-		err := w.look(ctx)
-		if err != nil && !away && ctx.Err() == nil {
-			w.log.Warn("cannot look for new events; long polls wait", "error", err)
-		}
-		away = err != nil
+		outages.Failed("look for new events, long polls wait", w.look(ctx))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/streaming-hub/streaming-hub/dataplane/outage"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/secret"
@@ -131,6 +132,7 @@ func (c *Cache) load(ctx context.Context, ids []hub.TenantID) (map[hub.TenantID]
 
 // Run keeps the tenants in use up to date until ctx ends.
 func (c *Cache) Run(ctx context.Context) error {
+	outages := outage.New(c.deps.Log)
 	tick := time.NewTicker(refreshEvery)
 	defer tick.Stop()
 	for {
@@ -138,9 +140,7 @@ func (c *Cache) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if err := c.refresh(ctx); err != nil && ctx.Err() == nil {
-				c.deps.Log.Warn("cannot refresh subscriptions; going on with what is known", "error", err)
-			}
+			outages.Failed("refresh subscriptions, what is known of them is used on", c.refresh(ctx))
 		}
 	}
 }

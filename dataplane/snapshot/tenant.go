@@ -127,15 +127,9 @@ func (c *Cache) authorize(r *Route, credentials []db.SealedCredential) error {
 }
 
 func (c *Cache) policy(s *hub.EventSubscription) hub.RetryPolicy {
-	policy, sound := retry.Effective(s.RetryPolicy)
+	policy, sound := retry.InForce(s.RetryPolicy, c.deps.CurveSteps)
 	if !sound {
 		c.deps.Log.Warn("a stored retry policy is malformed; its subscription uses the curve", "subscription", s.ID.String())
-	}
-	if policy.Kind == hub.RetryCurve && len(c.deps.CurveSteps) > 0 {
-		policy = hub.RetryPolicy{Kind: hub.RetrySchedule}
-		for _, step := range c.deps.CurveSteps {
-			policy.StepsMillis = append(policy.StepsMillis, step.Milliseconds())
-		}
 	}
 	return policy
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/streaming-hub/streaming-hub/dataplane/outage"
 	"github.com/streaming-hub/streaming-hub/dataplane/snapshot"
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
@@ -75,21 +76,15 @@ func (l *Lanes) Run(ctx context.Context) error {
 	chores, lasts := time.NewTicker(choresEvery), time.NewTicker(lastsEvery)
 	defer chores.Stop()
 	defer lasts.Stop()
-	var choresFail, minuteFails bool
-	note := func(failing *bool, err error) {
-		if err != nil && !*failing && ctx.Err() == nil {
-			l.Log.Warn("cannot bring lanes in line; trying again", "error", err)
-		}
-		*failing = err != nil
-	}
+	outages := outage.New(l.Log)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-chores.C:
-			note(&choresFail, l.doChores(ctx))
+			outages.Failed("bring lanes in line", l.doChores(ctx))
 		case <-lasts.C:
-			note(&minuteFails, l.everyMinute(ctx))
+			outages.Failed("do what upkeep does every minute", l.everyMinute(ctx))
 		}
 	}
 }

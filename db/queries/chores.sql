@@ -12,8 +12,9 @@ FOR UPDATE SKIP LOCKED;
 -- ChoreFacts are what decides about the deliveries of a chore now.
 -- name: ChoreFacts :many
 SELECT (s.enabled AND s.verification_state = 'ACTIVE')::boolean AS deliverable, (s.deleted_at IS NOT NULL)::boolean AS deleted,
-  s.destination_id, coalesce(r.state = 'FROZEN', false)::boolean AS frozen
+  s.destination_id, coalesce(r.state = 'FROZEN' AND (d.failure_policy->>'kind')::text = 'FAILURE_RATE', false)::boolean AS frozen
 FROM event_subscriptions s
+LEFT JOIN destinations d ON d.id = s.destination_id
 LEFT JOIN failure_rates r ON r.destination_id = s.destination_id
 WHERE s.id = @subscription_id;
 
@@ -55,7 +56,7 @@ WHERE q.id = ANY(@ids::uuid[]) AND (q.leased_until IS NULL OR q.leased_until < n
 -- name: TakeDeliveries :many
 DELETE FROM delivery_queue q
 WHERE q.id = ANY(@ids::uuid[]) AND (q.leased_until IS NULL OR q.leased_until < now())
-RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.run, q.attempts, q.test;
+RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.run, q.attempts, q.test, q.job_id;
 
 -- EventNames are what the live feed tells of events. The bounds prune
 -- partitions.
@@ -75,7 +76,7 @@ DELETE FROM lane_chores WHERE id = @id;
 -- attempt nobody has fixed: they waited behind an open circuit all the time.
 -- Walked by id, that is by age. Served by the primary key.
 -- name: StaleLasts :many
-SELECT id, tenant_id, subscription_id, due_at, received_at, first_failed_at, run_attempts FROM delivery_queue
+SELECT id, tenant_id, subscription_id, due_at, received_at, first_failed_at, run_attempts, job_id FROM delivery_queue
 WHERE id > @after AND id < @before AND last_at IS NULL AND due_at < 'infinity'
 ORDER BY id
 LIMIT @most;

@@ -53,19 +53,26 @@ LIMIT @page;
 
 -- Served by the primary key.
 -- name: QueuedByID :many
-SELECT id, destination_id, run, attempts, run_attempts, received_at, first_failed_at, last_at, test,
+SELECT id, destination_id, run, attempts, run_attempts, received_at, first_failed_at, last_at, test, job_id,
   coalesce(leased_until > now(), false)::boolean AS leased,
   (due_at = 'infinity')::boolean AS held,
   (CASE WHEN due_at = 'infinity' THEN now() ELSE due_at END)::timestamptz AS due_at
 FROM delivery_queue
 WHERE id = ANY(@ids::uuid[]);
 
--- The end of the highest run of each. Served by delivery_results_delivery.
+-- The end of the highest run of each. Served by delivery_results_delivery, one
+-- probe for each id and partition. With a list of ids instead of the join, or a
+-- plain lower bound, the planner reads small partitions whole, by the primary
+-- key from lowest on; written as it is, the bound prunes partitions all the same.
 -- name: LastEnds :many
-SELECT DISTINCT ON (delivery_id) id, delivery_id, run, state, dead_reason, last_error, fingerprint
-FROM delivery_results
-WHERE delivery_id = ANY(@delivery_ids::uuid[]) AND id >= @lowest
-ORDER BY delivery_id, run DESC, id DESC;
+SELECT e.id, e.delivery_id, e.run, e.state, e.dead_reason, e.last_error, e.fingerprint
+FROM unnest(@delivery_ids::uuid[]) AS d(id)
+CROSS JOIN LATERAL (
+  SELECT * FROM delivery_results r
+  WHERE r.delivery_id = d.id AND (r.id >= @lowest OR r.id = @lowest)
+  ORDER BY r.run DESC, r.id DESC
+  LIMIT 1
+) e;
 
 -- The last attempt of each, without its detail. Served by attempts_delivery.
 -- name: LastAttemptHeads :many

@@ -47,20 +47,6 @@ DELETE FROM failure_spans WHERE subscription_id = @subscription_id;
 -- name: ForgetSpan :execrows
 DELETE FROM failure_spans WHERE subscription_id = @subscription_id;
 
--- RateStateOf is where a destination stands under FAILURE_RATE; without a row
--- it never failed. Served by the primary key.
--- name: RateStateOf :many
-SELECT state FROM failure_rates WHERE destination_id = @destination_id FOR UPDATE;
-
--- RestartRate enables a destination that FAILURE_RATE switched off: counters
--- are 0, the time of the last success stays. The row stays too, so that
--- replicas find the change. An active one is left alone.
--- name: RestartRate :exec
-UPDATE failure_rates
-SET attempts = 0, failures = 0, failures_in_row = 0, state = 'ACTIVE', state_since = @now::timestamptz, next_try_at = NULL,
-    changed_at = now()
-WHERE destination_id = @destination_id AND state <> 'ACTIVE';
-
 -- AddChores asks the data plane to bring the waiting deliveries of
 -- subscriptions in line with them, lane by lane.
 -- name: AddChores :exec

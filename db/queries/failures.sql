@@ -26,34 +26,68 @@ SET first_failure_at = @first_failure_at, last_failure_at = @last_failure_at, fa
     mark = @mark, tripped_at = sqlc.narg('tripped_at'), destination_id = @destination_id, changed_at = clock_timestamp()
 WHERE subscription_id = @subscription_id;
 
+-- SpanTargets are those subscriptions that a span is kept of, with their
+-- destination: they exist, and no other policy judges them. Served by the
+-- primary keys.
+-- name: SpanTargets :many
+SELECT s.id, s.destination_id FROM event_subscriptions s
+JOIN destinations d ON d.id = s.destination_id
+WHERE s.id = ANY(@subscription_ids::uuid[]) AND s.deleted_at IS NULL
+  AND (d.failure_policy->>'kind')::text IS DISTINCT FROM 'FAILURE_RATE';
+
 -- LongSpans are open spans of enabled subscriptions that began before a moment,
--- behind a place. There are as many as subscriptions that fail for long.
+-- behind a place. There are as many as subscriptions that fail for long. A span
+-- of another place, or from before another policy, is none.
 -- name: LongSpans :many
 SELECT f.* FROM failure_spans f
-JOIN event_subscriptions s ON s.id = f.subscription_id
+JOIN event_subscriptions s ON s.id = f.subscription_id AND s.destination_id = f.destination_id
+JOIN destinations d ON d.id = s.destination_id
 WHERE f.first_failure_at <= @before::timestamptz AND f.subscription_id > @after AND s.enabled AND s.deleted_at IS NULL
+  AND (d.failure_policy->>'kind')::text IS DISTINCT FROM 'FAILURE_RATE'
 ORDER BY f.subscription_id
 LIMIT @most;
 
--- RatesNotActive are the destinations that FAILURE_RATE has switched off.
--- name: RatesNotActive :many
-SELECT * FROM failure_rates WHERE state <> 'ACTIVE' ORDER BY destination_id LIMIT @most;
+-- LockSpansOfDestination are the spans of the subscriptions of a destination,
+-- which are few. Served by event_subscriptions_destination and the primary key.
+-- name: LockSpansOfDestination :many
+SELECT f.* FROM failure_spans f
+JOIN event_subscriptions s ON s.id = f.subscription_id
+WHERE s.destination_id = @destination_id
+ORDER BY f.subscription_id
+FOR UPDATE OF f;
 
--- EnsureRates makes rows of destinations that have none, from their creation.
+-- RatesNotActive are the destinations that FAILURE_RATE has switched off. What
+-- is left of it under another policy keeps nothing back.
+-- name: RatesNotActive :many
+SELECT r.* FROM failure_rates r
+JOIN destinations d ON d.id = r.destination_id
+WHERE r.state <> 'ACTIVE' AND (d.failure_policy->>'kind')::text = 'FAILURE_RATE'
+ORDER BY r.destination_id
+LIMIT @most;
+
+-- EnsureRates makes rows of destinations that have none, from their creation:
+-- of those that FAILURE_RATE judges.
 -- name: EnsureRates :exec
 INSERT INTO failure_rates (
   destination_id, tenant_id, attempts, failures, failures_in_row, last_success_at, state, changed_at)
 SELECT d.id, d.tenant_id, 0, 0, 0, d.created_at, 'ACTIVE', now()
 FROM destinations d
-WHERE d.id = ANY(@destination_ids::uuid[])
+WHERE d.id = ANY(@destination_ids::uuid[]) AND (d.failure_policy->>'kind')::text = 'FAILURE_RATE'
 ORDER BY d.id
 ON CONFLICT (destination_id) DO NOTHING;
 
+-- LockRates leaves out destinations that another policy judges by now.
 -- name: LockRates :many
-SELECT * FROM failure_rates
-WHERE destination_id = ANY(@destination_ids::uuid[])
-ORDER BY destination_id
-FOR UPDATE;
+SELECT r.* FROM failure_rates r
+JOIN destinations d ON d.id = r.destination_id
+WHERE r.destination_id = ANY(@destination_ids::uuid[]) AND (d.failure_policy->>'kind')::text = 'FAILURE_RATE'
+ORDER BY r.destination_id
+FOR UPDATE OF r;
+
+-- LockRate is that of a destination whatever its policy. Served by the primary
+-- key.
+-- name: LockRate :many
+SELECT * FROM failure_rates WHERE destination_id = @destination_id FOR UPDATE;
 
 -- name: UpdateRate :exec
 UPDATE failure_rates

@@ -59,7 +59,7 @@ SET leased_until = now() + @lease::interval,
 WHERE q.id = ANY(ARRAY(SELECT due.id FROM due))
 RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.due_at, q.last_at,
   q.lease_token, q.received_at, q.first_failed_at, q.run, q.attempts,
-  q.run_attempts, q.reclaims, q.test, q.body_bytes;
+  q.run_attempts, q.reclaims, q.test, q.body_bytes, q.job_id;
 
 -- ClaimLast is ClaimLanes for lanes that are not claimed otherwise: behind an
 -- open circuit only deliveries whose next attempt is the last, of a destination
@@ -92,7 +92,7 @@ SET leased_until = now() + @lease::interval,
 WHERE q.id = ANY(ARRAY(SELECT due.id FROM due))
 RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.due_at, q.last_at,
   q.lease_token, q.received_at, q.first_failed_at, q.run, q.attempts,
-  q.run_attempts, q.reclaims, q.test, q.body_bytes;
+  q.run_attempts, q.reclaims, q.test, q.body_bytes, q.job_id;
 
 -- BeginAlone gives a delivery that runs alone a fresh lease and notes that the
 -- run begins: should the lease end without an outcome, this run is to blame.

@@ -32,6 +32,9 @@ const (
 	// stopTimeout is how long a fast shutdown may take; its checkpoint writes
 	// at most shared_buffers.
 	stopTimeout = 30 * time.Second
+	// quitTimeout is how long an immediate one may take then; a server that is
+	// stopped by a signal hears of neither, and is killed.
+	quitTimeout = 5 * time.Second
 	poll        = 10 * time.Millisecond
 	// portTries is how often a free port is drawn anew when another process
 	// took it between our look and the server's bind.
@@ -269,14 +272,16 @@ func (s *Server) createDatabase(ctx context.Context) error {
 }
 
 // shutdown asks for a fast shutdown (SIGINT: cut sessions, checkpoint, end),
-// and for an immediate one when that takes too long.
+// for an immediate one when that takes too long, and then kills.
 func (s *Server) shutdown() error {
 	if err := s.proc.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop Postgres (pid %d): %w", s.PID(), err)
 	}
-	timer := time.AfterFunc(stopTimeout, func() { s.proc.Process.Signal(syscall.SIGQUIT) })
+	quit := time.AfterFunc(stopTimeout, func() { s.proc.Process.Signal(syscall.SIGQUIT) })
+	kill := time.AfterFunc(stopTimeout+quitTimeout, func() { s.proc.Process.Kill() })
 	err := s.proc.Wait()
-	timer.Stop()
+	quit.Stop()
+	kill.Stop()
 	s.leash.Remove()
 	if err != nil {
 		return fmt.Errorf("stop Postgres: %w", err)

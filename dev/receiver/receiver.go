@@ -63,6 +63,7 @@ type Observation struct {
 	Header   http.Header
 	Body     []byte
 	Verified bool
+	Status   int // of the answer that follows
 	At       time.Time
 }
 
@@ -155,10 +156,10 @@ func (r *Receiver) webhook(w http.ResponseWriter, req *http.Request) {
 	} else {
 		sig = r.keys.check(req.URL.Path, req.Header, r.prefix, body, at)
 	}
-	if r.observe != nil {
-		r.observe(Observation{Path: req.URL.Path, Header: req.Header, Body: body, Verified: sig.Verified(), At: at})
-	}
 	answer := r.answer(req, body, sig)
+	if r.observe != nil {
+		r.observe(Observation{Path: req.URL.Path, Header: req.Header, Body: body, Verified: sig.Verified(), Status: answer.Status, At: at})
+	}
 	// Remembered before the answer leaves: who sees the answer finds the request.
 	r.counts.add(req.Header, sig.Verified())
 	if !r.countOnly {

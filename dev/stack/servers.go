@@ -89,7 +89,7 @@ func (s *Stack) startReceiver(ctx context.Context, group *errgroup.Group) error 
 	for path, secret := range secrets {
 		byPath[path] = []string{secret}
 	}
-	r, err := receiver.New(receiver.Options{Secrets: byPath, HeaderPrefix: s.o.HeaderPrefix, Observe: s.screen.delivery})
+	r, err := receiver.New(receiver.Options{Secrets: byPath, HeaderPrefix: s.o.HeaderPrefix, Observe: s.screen.attempt})
 	if err != nil {
 		return fmt.Errorf("read %s (remove it to begin anew): %w", secretsFile, err)
 	}

@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer unlock()
 
-	s := &Stack{o: o, screen: &screen{out: o.Out, prefix: o.HeaderPrefix}}
+	s := &Stack{o: o, screen: newScreen(o.Out, o.HeaderPrefix)}
 	if s.state, err = lastState(o.StateDir); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (s *Stack) live(ctx context.Context) error {
 		})
 	}
 	_ = group.Wait() // the parts report by fail
-	s.screen.line("Stopping …")
+	s.screen.line("Stopping: attempts under way end first. Ctrl-C again ends everything at once.")
 	if ctx.Err() != nil {
 		return nil
 	}

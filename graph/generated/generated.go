@@ -4471,7 +4471,7 @@ type DestinationHealth {
   failures: BigInt
   "Failures since the last success."
   failuresInRow: BigInt
-  "The last success; null before the first one."
+  "The last success, or when this policy began to judge the destination if that is later; null before the first success of one that it always judged."
   lastSuccessAt: DateTime
   "DISABLED: when the next delivery may be tried."
   nextTryAt: DateTime
@@ -4769,7 +4769,7 @@ type EventBody {
   text: String
   "The bytes in base64 (RFC 4648 with padding), always exact."
   base64: String!
-  "The parsed value, for reading: numbers and key order may differ from the bytes. Null when they are not JSON."
+  "The parsed value, for reading: numbers and key order may differ from the bytes. Null when they are not JSON, or nest more than 500 levels deep."
   json: JSON
 }
 

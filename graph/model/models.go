@@ -607,7 +607,7 @@ type DestinationHealth struct {
 	Failures *int64 `json:"failures,omitempty"`
 	// Failures since the last success.
 	FailuresInRow *int64 `json:"failuresInRow,omitempty"`
-	// The last success; null before the first one.
+	// The last success, or when this policy began to judge the destination if that is later; null before the first success of one that it always judged.
 	LastSuccessAt *time.Time `json:"lastSuccessAt,omitempty"`
 	// DISABLED: when the next delivery may be tried.
 	NextTryAt *time.Time `json:"nextTryAt,omitempty"`
@@ -837,7 +837,7 @@ type EventBody struct {
 	Text *string `json:"text,omitempty"`
 	// The bytes in base64 (RFC 4648 with padding), always exact.
 	Base64 string `json:"base64"`
-	// The parsed value, for reading: numbers and key order may differ from the bytes. Null when they are not JSON.
+	// The parsed value, for reading: numbers and key order may differ from the bytes. Null when they are not JSON, or nest more than 500 levels deep.
 	JSON json.RawMessage `json:"json,omitempty"`
 }
 

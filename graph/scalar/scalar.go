@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -26,17 +27,20 @@ func MarshalDateTime(t time.Time) graphql.Marshaler {
 	return graphql.MarshalString(t.UTC().Truncate(time.Microsecond).Format(time.RFC3339Nano))
 }
 
+// rfc3339 is what time.Parse is not strict about: two digits of the hour, a
+// point before the fraction, offsets below 24 hours.
+var rfc3339 = regexp.MustCompile(`^.{10}[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
 // UnmarshalDateTime reads RFC 3339.
 func UnmarshalDateTime(v any) (time.Time, error) {
 	s, ok := v.(string)
 	if !ok {
 		return time.Time{}, Error("a DateTime is a string in RFC 3339")
 	}
-	t, err := time.Parse(time.RFC3339Nano, s)
-	if err != nil {
-		return time.Time{}, errorf("%.40q is not an RFC 3339 time", s)
+	if t, err := time.Parse(time.RFC3339Nano, strings.ToUpper(s)); err == nil && rfc3339.MatchString(s) {
+		return t, nil
 	}
-	return t, nil
+	return time.Time{}, errorf("%.40q is not an RFC 3339 time", s)
 }
 
 // MarshalDuration writes ISO 8601 in seconds and, from a minute on, larger
@@ -78,7 +82,7 @@ func UnmarshalDuration(v any) (time.Duration, error) {
 		return 0, Error("a Duration is a string in ISO 8601, such as PT15S")
 	}
 	d, err := duration.Parse(s)
-	if err != nil || len(s) > 40 {
+	if err != nil || len(s) > 40 || !strings.ContainsAny(s, "0123456789") {
 		return 0, errorf("%.40q is not an ISO 8601 duration, such as PT15S", s)
 	}
 	if d.Years != 0 || d.Months != 0 || d.Weeks != 0 {

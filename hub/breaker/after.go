@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"math"
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/hub"
@@ -18,7 +19,7 @@ func After(s State, o Outcome, now time.Time) State {
 		return s.closed(now)
 	case Failed:
 		s.Phase, s.Probe = Open, Probe{}
-		s.Failures++
+		s.Failures = more(s.Failures, 1)
 		s.OpenFor = min(max(2*s.OpenFor, FirstOpen), MaxOpen)
 		s.NextProbeAt = now.Add(max(s.OpenFor, min(o.RetryAfter, MaxOpen)))
 	default:
@@ -63,7 +64,7 @@ func (d Delta) Add(o Outcome, now time.Time) Delta {
 		d.Gained++
 	} else {
 		d.Failed, d.Gained = true, 0
-		d.Failures++
+		d.Failures = more(d.Failures, 1)
 	}
 	d.Window.add(o.Kind == Failed, now)
 	return d
@@ -91,7 +92,7 @@ func (d Delta) Then(next Delta, now time.Time) Delta {
 	if next.Succeeded {
 		d.Failures = 0
 	}
-	d.Failures += next.Failures
+	d.Failures = more(d.Failures, next.Failures)
 	if next.Failed {
 		d.Gained = 0
 	}
@@ -128,7 +129,7 @@ func Apply(s State, d Delta, now time.Time) State {
 			return s.closed(now)
 		}
 		if current {
-			s.Failures += d.Failures
+			s.Failures = more(s.Failures, d.Failures)
 		}
 		return s
 	}
@@ -138,7 +139,7 @@ func Apply(s State, d Delta, now time.Time) State {
 	if !current {
 		return s
 	}
-	s.Failures += d.Failures
+	s.Failures = more(s.Failures, d.Failures)
 	s.Window.merge(d.Window, now)
 	if s.RampLimit > 0 {
 		s.RampLimit = ramped(s.RampLimit, d)
@@ -154,4 +155,13 @@ func Apply(s State, d Delta, now time.Time) State {
 		return s.opened(CauseRow, now)
 	}
 	return s
+}
+
+// more is a sum of counts, which ends at the largest number: a circuit may stay
+// open, and last attempts go on failing, for years.
+func more(a, b int32) int32 {
+	if a > math.MaxInt32-b {
+		return math.MaxInt32
+	}
+	return a + b
 }

@@ -1,6 +1,7 @@
 package breaker_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -256,5 +257,18 @@ func TestCounts(t *testing.T) {
 				t.Errorf("KindOf = %v, want %v", got, row.want)
 			}
 		})
+	}
+}
+
+// A circuit that stays open counts the last attempts that fail behind it.
+func TestAfter_counts_end_at_the_largest_number(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, probe := range []hub.AttemptID{{}, {ID: hub.ID{1}}} {
+		s := breaker.State{Phase: breaker.HalfOpen, Generation: 3, Failures: math.MaxInt32, Cause: breaker.CauseRow, OpenedAt: now, OpenFor: time.Minute}
+		s.Probe.Attempt, s.Probe.StartedAt = hub.AttemptID{ID: hub.ID{1}}, now
+		after := breaker.After(s, breaker.Outcome{Kind: breaker.Failed, Generation: 3, Probe: probe}, now)
+		if after.Failures != math.MaxInt32 {
+			t.Errorf("one failure more than %d is %d", s.Failures, after.Failures)
+		}
 	}
 }

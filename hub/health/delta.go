@@ -58,7 +58,7 @@ func (sp Span) join(other Span) Span {
 	if other.LastFailureAt.After(sp.LastFailureAt) {
 		sp.LastFailureAt = other.LastFailureAt
 	}
-	sp.FailureCount += other.FailureCount
+	sp.FailureCount = plus(sp.FailureCount, other.FailureCount)
 	return sp
 }
 
@@ -95,7 +95,7 @@ func (d RateDelta) Then(next RateDelta) RateDelta {
 	if next.Attempts > next.Row { // it has a success
 		d.Row = 0
 	}
-	d.Attempts, d.Failures, d.Row = d.Attempts+next.Attempts, d.Failures+next.Failures, d.Row+next.Row
+	d.Attempts, d.Failures, d.Row = plus(d.Attempts, next.Attempts), plus(d.Failures, next.Failures), plus(d.Row, next.Row)
 	if next.SuccessAt.After(d.SuccessAt) {
 		d.SuccessAt = next.SuccessAt
 	}
@@ -113,6 +113,6 @@ func (r Rate) Apply(d RateDelta, now time.Time, s RateSettings) Rate {
 			r.LastSuccessAt = d.SuccessAt
 		}
 	}
-	r.Attempts, r.Failures, r.Row = r.Attempts+d.Attempts, r.Failures+d.Failures, r.Row+d.Row
+	r.Attempts, r.Failures, r.Row = plus(r.Attempts, d.Attempts), plus(r.Failures, d.Failures), plus(r.Row, d.Row)
 	return r.Judge(now, s)
 }

@@ -2,7 +2,11 @@ package health
 
 import (
 	"fmt"
+	"math"
+	"math/bits"
 	"time"
+
+	"github.com/streaming-hub/streaming-hub/hub"
 )
 
 // RateState says whether a destination URL under FAILURE_RATE is tried.
@@ -104,8 +108,21 @@ func (r Rate) State(now time.Time, s RateSettings) RateState {
 	}
 }
 
-// above reports whether more than Percent of the attempts failed.
-func (s RateSettings) above(r Rate) bool { return r.Failures*100 > s.Percent*r.Attempts }
+// above reports whether more than Percent of the attempts failed, at any size
+// of the counters.
+func (s RateSettings) above(r Rate) bool {
+	failed, failedLow := bits.Mul64(uint64(max(r.Failures, 0)), 100)
+	most, mostLow := bits.Mul64(uint64(max(r.Attempts, 0)), uint64(s.Percent))
+	return failed > most || failed == most && failedLow > mostLow
+}
+
+// plus is a sum of counts, which ends at the largest number.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
 
 // Judge keeps the state of now in the value. After does it with each outcome;
 // a sweep does it because the age of the last success passes by itself.
@@ -136,12 +153,10 @@ func (r Rate) After(o Outcome, try bool, at time.Time, s RateSettings) Rate {
 		if try && r.Judged == Disabled {
 			return r.Enabled(at)
 		}
-		r.Attempts++
+		r.Attempts = plus(r.Attempts, 1)
 		r.Row = 0
 	case Failed:
-		r.Attempts++
-		r.Failures++
-		r.Row++
+		r.Attempts, r.Failures, r.Row = plus(r.Attempts, 1), plus(r.Failures, 1), plus(r.Row, 1)
 		if try && r.Judged == Disabled {
 			r.NextTryAt = at.Add(s.TryEvery)
 		}
@@ -159,6 +174,29 @@ func (r Rate) Enabled(now time.Time) Rate {
 		return r
 	}
 	return Rate{LastSuccessAt: r.LastSuccessAt, JudgedAt: now}
+}
+
+// Lifted is the value while the kill switch is on: the counters go on, and
+// nothing is kept back. State still says what would be.
+func (r Rate) Lifted() Rate {
+	r.Judged, r.JudgedAt, r.NextTryAt = "", time.Time{}, time.Time{}
+	return r
+}
+
+// Repolicied is the value after the policy of the destination was changed. One
+// that another kind of policy judges now begins anew: nothing of FAILURE_RATE
+// keeps it back any more, and what succeeded meanwhile nobody would have
+// counted. With other thresholds the counters go on, and what is switched off
+// stays so until its try succeeds or a person enables it; only a wait that is
+// longer than the new one ends sooner.
+func (r Rate) Repolicied(was, is hub.FailurePolicy, now time.Time) Rate {
+	if was.Kind != hub.FailureRate || is.Kind != hub.FailureRate {
+		return Rate{LastSuccessAt: now, JudgedAt: now}
+	}
+	if next := now.Add(RateSettingsOf(is).effective().TryEvery); next.Before(r.NextTryAt) { // DISABLED, then
+		r.NextTryAt = next
+	}
+	return r
 }
 
 // TryDue is the moment from which the next delivery may be tried: now when

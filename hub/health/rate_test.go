@@ -1,12 +1,14 @@
 package health_test
 
 import (
+	"math"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/streaming-hub/streaming-hub/hub"
 	"github.com/streaming-hub/streaming-hub/hub/health"
 )
 
@@ -36,6 +38,9 @@ func TestRate_State(t *testing.T) {
 		{"frozen_outranks_disabled", health.Rate{Attempts: 50_000, Failures: 50_000, Row: 50_000}, h, health.Frozen},
 		{"frozen_lasts", health.Rate{Judged: health.Frozen}, 0, health.Frozen},
 		{"disabled_lasts", health.Rate{Attempts: 10, Judged: health.Disabled}, 0, health.Disabled},
+		{"70_percent_exactly_of_more_than_can_be_multiplied", health.Rate{Attempts: math.MaxInt64 / 10 * 10, Failures: math.MaxInt64 / 10 * 7}, 0, health.Active},
+		{"a_little_above_that", health.Rate{Attempts: math.MaxInt64 / 10 * 10, Failures: math.MaxInt64/10*7 + 1}, 0, health.Disabled},
+		{"all_that_can_be_counted_failed", health.Rate{Attempts: math.MaxInt64, Failures: math.MaxInt64}, 0, health.Disabled},
 		{"disabled_becomes_frozen", health.Rate{Row: 2_001, Judged: health.Disabled}, 73 * h, health.Frozen},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
@@ -116,6 +121,65 @@ func TestRate_Enabled(t *testing.T) {
 		if r = r.After(health.Failed, false, now, health.Workfront()); r.State(now, health.Workfront()) != health.Active {
 			t.Errorf("%s: one failure after enabling disables it again: %+v", state, r)
 		}
+	}
+}
+
+func TestRate_Repolicied(t *testing.T) {
+	now := start.Add(time.Hour)
+	span, rate := hub.FailurePolicy{Kind: hub.FailureSpan}, hub.FailurePolicy{Kind: hub.FailureRate}
+	soon := rate
+	soon.TryEveryMillis = time.Minute.Milliseconds()
+	counted := health.Rate{Attempts: 60, Failures: 50, Row: 40, LastSuccessAt: start}
+	disabled := health.Rate{Attempts: 200, Failures: 200, Row: 200, LastSuccessAt: start, Judged: health.Disabled, JudgedAt: start, NextTryAt: now.Add(9 * time.Minute)}
+	frozen := health.Rate{Attempts: 50_000, Failures: 50_000, Row: 50_000, LastSuccessAt: start, Judged: health.Frozen, JudgedAt: start}
+	sooner := disabled
+	sooner.NextTryAt = now.Add(time.Minute)
+	anew := health.Rate{LastSuccessAt: now, JudgedAt: now}
+	for _, row := range []struct {
+		rule    string
+		from    health.Rate
+		was, is hub.FailurePolicy
+		want    health.Rate
+	}{
+		{"frozen_is_dropped_with_its_policy", frozen, rate, span, anew},
+		{"disabled_is_dropped_with_its_policy", disabled, rate, span, anew},
+		{"counts_are_dropped_with_their_policy", counted, rate, span, anew},
+		{"no_kind_is_the_policy_of_spans", frozen, rate, hub.FailurePolicy{}, anew},
+		{"an_age_of_the_last_success_begins_with_the_policy", health.NewRate(start), span, rate, anew},
+		{"other_thresholds_switch_nothing_on", frozen, rate, soon, frozen},
+		{"other_thresholds_forget_no_counts", counted, rate, soon, counted},
+		{"a_shorter_wait_counts_at_once", disabled, rate, soon, sooner},
+		{"a_longer_wait_begins_with_the_next_try", sooner, soon, rate, sooner},
+	} {
+		t.Run(row.rule, func(t *testing.T) {
+			if diff := cmp.Diff(row.want, row.from.Repolicied(row.was, row.is, now)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Counters end at the largest number and do not become negative.
+func TestRate_counters_end_at_the_largest_number(t *testing.T) {
+	full := health.Rate{Attempts: math.MaxInt64, Failures: math.MaxInt64, Row: math.MaxInt64, LastSuccessAt: start}
+	all := health.RateDelta{Attempts: math.MaxInt64, Failures: math.MaxInt64, Row: math.MaxInt64}
+	more := health.RateDelta{Attempts: 5, Failures: 5, Row: 5}
+	for rule, r := range map[string]health.Rate{
+		"after_one_more":  full.After(health.Failed, false, start, health.Workfront()),
+		"after_a_sum":     full.Apply(more, start, health.Workfront()),
+		"after_two_sums":  health.NewRate(start).Apply(all.Then(more), start, health.Workfront()),
+		"after_a_success": full.After(health.Succeeded, false, start, health.Workfront()),
+	} {
+		if r.Attempts != math.MaxInt64 || r.Failures != math.MaxInt64 || r.Judged == "" {
+			t.Errorf("%s it is %+v", rule, r)
+		}
+	}
+	span := health.Span{FirstFailureAt: start, LastFailureAt: start, FailureCount: math.MaxInt64}
+	if got := span.After(health.Failed, start); got != span {
+		t.Errorf("a span becomes %+v", got)
+	}
+	if got := span.Apply(health.SpanDelta{Failures: span}); got != span {
+		t.Errorf("with a sum a span becomes %+v", got)
 	}
 }
 

@@ -63,7 +63,7 @@ func (sp Span) After(o Outcome, at time.Time) Span {
 		if at.After(sp.LastFailureAt) {
 			sp.LastFailureAt = at
 		}
-		sp.FailureCount++
+		sp.FailureCount = plus(sp.FailureCount, 1)
 		return sp
 	case o == Succeeded && at.Before(sp.FirstFailureAt):
 		return sp

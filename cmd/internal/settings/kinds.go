@@ -25,6 +25,15 @@ type setting struct {
 	help    string
 	secret  bool
 	parse   func(string) error
+	// elsewhere is the value that a standard variable gives it, and which one;
+	// it counts in place of the default.
+	elsewhere func(standard) (value, name string)
+}
+
+// or is the setting, with a standard variable in place of its default.
+func (d setting) or(elsewhere func(standard) (value, name string)) setting {
+	d.elsewhere = elsewhere
+	return d
 }
 
 // value is what counts for the setting, and where it comes from.
@@ -121,6 +130,17 @@ func number(p *int, name string, def, low, high int, unit, help string) setting 
 			return fmt.Errorf("must be a whole number of %s from %d to %d", unit, low, high)
 		}
 		*p = n
+		return nil
+	}}
+}
+
+func share(p *float64, name, def, help string) setting {
+	return setting{name: name, kind: "share", allowed: "0–1", def: def, help: help, parse: func(v string) error {
+		x, err := strconv.ParseFloat(v, 64)
+		if err != nil || !(0 <= x && x <= 1) {
+			return errors.New("must be a number from 0 to 1")
+		}
+		*p = x
 		return nil
 	}}
 }

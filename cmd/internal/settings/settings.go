@@ -5,7 +5,8 @@
 // A value comes from the environment (STREAMING_HUB_<NAME>), else from the
 // file that STREAMING_HUB_CONFIG_FILE names, else it is the default. An empty
 // value counts as absent. Secrets may also stand in a file of their own, named
-// by STREAMING_HUB_<NAME>_FILE. A name with our prefix that no setting has is
+// by STREAMING_HUB_<NAME>_FILE. A few settings have a standard variable, which
+// counts in place of the default. A name with our prefix that no setting has is
 // refused, since a misspelt setting that is silently ignored costs a night.
 package settings
 
@@ -82,6 +83,9 @@ type Settings struct {
 
 	OIDC OIDC
 
+	OTLP             OTLP
+	TraceSampleRatio float64
+
 	ControlPlaneURL string
 	AllowedOrigins  []string
 }
@@ -126,11 +130,17 @@ func load(p Program, environ []string) (Settings, []Line, error) {
 		lines  []Line
 		faults []string
 	)
+	others := standardOf(environ)
 	for _, d := range s.table() {
 		if v, ok := p.Defaults[d.name]; ok {
 			d.def = v
 		}
 		value, origin, err := d.value(given)
+		if err == nil && origin == "default" && d.elsewhere != nil {
+			if v, name := d.elsewhere(others); v != "" {
+				value, origin = v, "environment ("+name+")"
+			}
+		}
 		if err == nil && value != "" {
 			err = d.parse(value)
 		}

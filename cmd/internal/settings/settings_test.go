@@ -103,6 +103,40 @@ func TestLoad(t *testing.T) {
 			environ: []string{"STREAMING_HUB_TEST_POSTGRES_DSN=x", "STREAMING=1", "PATH=/bin"},
 			check:   func(s settings.Settings) any { return s.Role }, want: settings.RoleAll,
 		},
+		"standard_variables_count_where_ours_is_absent": {
+			environ: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318/", "OTEL_EXPORTER_OTLP_HEADERS=key=general", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=key=traces"},
+			check:   otlp, want: []string{"http://collector:4318/v1/traces", "key=traces", ""},
+		},
+		"standard_variable_for_traces_is_taken_as_it_is": {
+			environ: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://traces:4318/x"},
+			check:   otlp, want: []string{"http://traces:4318/x", "", ""},
+		},
+		"our_name_outranks_the_standard_one": {
+			environ: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4317", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc", "STREAMING_HUB_OTLP_ENDPOINT=http://ours:4318"},
+			check:   otlp, want: []string{"http://ours:4318", "", ""},
+		},
+		"standard_endpoint_for_grpc_is_refused": {
+			environ: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4317", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
+			check:   otlp, want: []string{"http://collector:4317/v1/traces", "", "OTEL_EXPORTER_OTLP_PROTOCOL asks for grpc, and the hub speaks OTLP over HTTP only: name such an endpoint in STREAMING_HUB_OTLP_ENDPOINT, or set OTEL_TRACES_EXPORTER=none"},
+		},
+		"standard_endpoint_without_a_protocol_is_for_http": {
+			environ: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"},
+			check:   otlp, want: []string{"http://collector:4318/v1/traces", "", ""},
+		},
+		"standard_variables_switch_traces_off": {
+			environ: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318", "OTEL_TRACES_EXPORTER=none"},
+			check:   otlp, want: []string{"", "", ""},
+		},
+		"standard_variables_switch_everything_off": {
+			environ: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318", "OTEL_SDK_DISABLED=True"},
+			check:   otlp, want: []string{"", "", ""},
+		},
+		"share": {
+			environ: []string{"STREAMING_HUB_TRACE_SAMPLE_RATIO=0.25"},
+			check:   func(s settings.Settings) any { return s.TraceSampleRatio }, want: 0.25,
+		},
+		"share_beyond_its_range":  {environ: []string{"STREAMING_HUB_TRACE_SAMPLE_RATIO=1.01"}, fails: []string{"from 0 to 1"}},
+		"share_that_is_no_number": {environ: []string{"STREAMING_HUB_TRACE_SAMPLE_RATIO=NaN"}, fails: []string{"from 0 to 1"}},
 		"every_fault_is_named_at_once": {
 			environ: []string{"STREAMING_HUB_ROLE=both", "STREAMING_HUB_DISPATCH_WORKERS=0", "STREAMING_HUB_DISPATCH_LEASE=soon",
 				"STREAMING_HUB_AUTODISABLE_ENABLED=maybe", "STREAMING_HUB_DEFAULT_RETRY_STEPS=11h"},
@@ -132,9 +166,18 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// otlp is where traces go, with which headers, and why that is refused.
+func otlp(s settings.Settings) any {
+	refused := ""
+	if err := s.OTLP.Check(); err != nil {
+		refused = err.Error()
+	}
+	return []string{s.OTLP.Endpoint, string(s.OTLP.Headers.Reveal()), refused}
+}
+
 func TestSecretsStayOutOfSight(t *testing.T) {
 	const password = "hunter2"
-	environ := []string{"STREAMING_HUB_POSTGRES_DSN=postgres://u:" + password + "@h/d", "STREAMING_HUB_KEK_KEYS=k1:" + password}
+	environ := []string{"STREAMING_HUB_POSTGRES_DSN=postgres://u:" + password + "@h/d", "STREAMING_HUB_KEK_KEYS=k1:" + password, "OTEL_EXPORTER_OTLP_HEADERS=key=" + password}
 	s, err := settings.Load(settings.Program{}, environ)
 	if err != nil {
 		t.Fatal(err)

@@ -98,6 +98,13 @@ func (s *Settings) table() []setting {
 		text(&s.OIDC.RoleClaim, "OIDC_ROLE_CLAIM", "role",
 			"Claim with the role, VIEWER, OPERATOR or ADMIN in any case; of a list the highest counts."),
 
+		text(&s.OTLP.Endpoint, "OTLP_ENDPOINT", "",
+			"URL of an OpenTelemetry collector that takes OTLP over HTTP, for example http://127.0.0.1:4318; without a path, /v1/traces is added. Empty: what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT says; without those, no traces.").or(s.OTLP.endpoint),
+		hidden(&s.OTLP.Headers, "OTLP_HEADERS", "name=value,name=value",
+			"Headers of requests to the collector, values percent-encoded. Empty: what OTEL_EXPORTER_OTLP_TRACES_HEADERS or OTEL_EXPORTER_OTLP_HEADERS says.").or(s.OTLP.headers),
+		share(&s.TraceSampleRatio, "TRACE_SAMPLE_RATIO", "0.01",
+			"Share of the events whose producer sent no trace context, and of such API requests, that are traced; the others follow the sampled flag of their traceparent."),
+
 		text(&s.ControlPlaneURL, "CONTROL_PLANE_URL", "",
 			"Address under which browsers reach the control plane; empty derives it from the request."),
 		list(&s.AllowedOrigins, "ALLOWED_ORIGINS", "", "https://host[:port],…",

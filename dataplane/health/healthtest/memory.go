@@ -22,6 +22,7 @@ type Memory struct {
 	subscriptions map[hub.SubscriptionID]hub.EventSubscription
 	spans         map[hub.SubscriptionID]changedSpan
 	rates         map[db.Lane]rateRow
+	policies      map[db.Lane]hub.FailurePolicy // of those that were changed
 	notices       []hub.Notice
 	audits        []db.AuditEntry
 	away          bool
@@ -48,6 +49,20 @@ func (m *Memory) AddSubscription(s hub.EventSubscription) {
 	m.subscriptions[s.ID] = s
 }
 
+// ChangeSubscription changes a subscription as an operator does; one that is
+// deleted or gets another destination has no span any more.
+func (m *Memory) ChangeSubscription(id hub.SubscriptionID, change func(*hub.EventSubscription)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.subscriptions[id]
+	to := s.Destination
+	change(&s)
+	m.subscriptions[id] = s
+	if !s.DeletedAt.IsZero() || s.Destination != to {
+		delete(m.spans, id)
+	}
+}
+
 // Subscription is a subscription as it is stored.
 func (m *Memory) Subscription(id hub.SubscriptionID) hub.EventSubscription {
 	m.mu.Lock()
@@ -68,7 +83,7 @@ func (m *Memory) DisableSubscription(_ context.Context, r db.AutoDisable) (bool,
 	}
 	span := db.FailureSpan{Subscription: r.Subscription, Tenant: r.Tenant, Destination: before.Destination}
 	row, there := m.spans[r.Subscription]
-	if there {
+	if there = there && row.span.Destination == span.Destination; there {
 		span = row.span
 	}
 	reason, after := r.Judge(&before, span)
@@ -85,6 +100,17 @@ func (m *Memory) DisableSubscription(_ context.Context, r db.AutoDisable) (bool,
 	m.audits = append(m.audits, r.Audit(&before, &now))
 	m.writes++
 	return true, nil
+}
+
+// PublishNotices is as that of db.DB.
+func (m *Memory) PublishNotices(_ context.Context, _ hub.ID, notices []hub.Notice) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return ErrAway
+	}
+	m.notices = append(m.notices, notices...)
+	return nil
 }
 
 // Notices are those published so far.

@@ -64,7 +64,7 @@ func (m *Memory) RatesNotActive(_ context.Context, limit int) ([]db.StoredRate, 
 	}
 	var list []db.StoredRate
 	for lane, row := range m.rates {
-		if row.rate.Judged == health.Disabled || row.rate.Judged == health.Frozen {
+		if (row.rate.Judged == health.Disabled || row.rate.Judged == health.Frozen) && m.judgedByRate(lane) {
 			list = append(list, db.StoredRate{Lane: lane, Rate: row.rate})
 		}
 	}
@@ -83,7 +83,7 @@ func (m *Memory) ChangeRates(_ context.Context, lanes []db.Lane, _ hub.ID, chang
 	rates := make([]health.Rate, len(lanes))
 	for i, lane := range lanes {
 		row, known := m.rates[lane]
-		if !known {
+		if !known || !m.judgedByRate(lane) {
 			continue
 		}
 		if !row.stored {
@@ -96,6 +96,33 @@ func (m *Memory) ChangeRates(_ context.Context, lanes []db.Lane, _ hub.ID, chang
 		m.notices = append(m.notices, told...)
 	}
 	return rates, nil
+}
+
+// SetPolicy changes the failure policy of a destination as an operator does.
+// Until then the destination may be judged by any.
+func (m *Memory) SetPolicy(lane db.Lane, was, is hub.FailurePolicy) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.policies == nil {
+		m.policies = map[db.Lane]hub.FailurePolicy{}
+	}
+	m.policies[lane] = is
+	if is.Kind == hub.FailureRate {
+		for id, row := range m.spans {
+			if row.span.Destination == lane.Destination {
+				delete(m.spans, id)
+			}
+		}
+	}
+	row := m.rates[lane]
+	row.stored, row.rate = true, spelled(row.rate.Repolicied(was, is, now()))
+	m.rates[lane] = row
+}
+
+// judgedByRate reports whether FAILURE_RATE may judge a destination.
+func (m *Memory) judgedByRate(lane db.Lane) bool {
+	p, known := m.policies[lane]
+	return !known || p.Kind == hub.FailureRate
 }
 
 // spelled is a rate as the database gives it back: ACTIVE has a name there.

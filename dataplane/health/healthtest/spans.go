@@ -57,7 +57,8 @@ func (m *Memory) LongSpans(_ context.Context, began time.Time, after hub.Subscri
 	}
 	var list []db.FailureSpan
 	for id, r := range m.spans {
-		if !r.span.Span.FirstFailureAt.After(began) && compareIDs(id.ID, after.ID) > 0 {
+		if sub := m.subscriptions[id]; !r.span.Span.FirstFailureAt.After(began) && compareIDs(id.ID, after.ID) > 0 &&
+			sub.Enabled && m.judgedBySpan(sub, r.span.Destination) {
 			list = append(list, r.span)
 		}
 	}
@@ -75,12 +76,15 @@ func (m *Memory) ChangeSpans(_ context.Context, wanted []db.FailureSpan, _ hub.I
 	m.writes++
 	result := slices.Clone(wanted)
 	for i, w := range wanted {
+		none := db.FailureSpan{Subscription: w.Subscription, Tenant: w.Tenant, Destination: w.Destination}
+		if result[i] = none; !m.judgedBySpan(m.subscriptions[w.Subscription], w.Destination) {
+			continue
+		}
 		row, there := m.spans[w.Subscription]
 		before := row.span
-		if !there {
-			before = db.FailureSpan{Subscription: w.Subscription, Tenant: w.Tenant}
+		if !there || before.Destination != w.Destination {
+			before = none
 		}
-		before.Destination = w.Destination
 		after, told := change(i, before)
 		m.writeSpan(before, after, there)
 		m.notices = append(m.notices, told...)
@@ -99,4 +103,11 @@ func (m *Memory) writeSpan(before, after db.FailureSpan, there bool) {
 		}
 		m.spans[after.Subscription] = changedSpan{after, now()}
 	}
+}
+
+// judgedBySpan reports whether a subscription exists, leads to a destination,
+// and that is under FAILURE_SPAN.
+func (m *Memory) judgedBySpan(s hub.EventSubscription, to hub.DestinationID) bool {
+	lane := db.Lane{Tenant: s.Tenant, Destination: to}
+	return !s.ID.IsZero() && s.DeletedAt.IsZero() && s.Destination == to && m.policies[lane].Kind != hub.FailureRate
 }

@@ -15,8 +15,9 @@ import (
 
 const ChoreFacts = `-- name: ChoreFacts :many
 SELECT (s.enabled AND s.verification_state = 'ACTIVE')::boolean AS deliverable, (s.deleted_at IS NOT NULL)::boolean AS deleted,
-  s.destination_id, coalesce(r.state = 'FROZEN', false)::boolean AS frozen
+  s.destination_id, coalesce(r.state = 'FROZEN' AND (d.failure_policy->>'kind')::text = 'FAILURE_RATE', false)::boolean AS frozen
 FROM event_subscriptions s
+LEFT JOIN destinations d ON d.id = s.destination_id
 LEFT JOIN failure_rates r ON r.destination_id = s.destination_id
 WHERE s.id = $1
 `
@@ -390,7 +391,7 @@ func (q *Queries) ResumeDeliveries(ctx context.Context, db DBTX, arg ResumeDeliv
 }
 
 const StaleLasts = `-- name: StaleLasts :many
-SELECT id, tenant_id, subscription_id, due_at, received_at, first_failed_at, run_attempts FROM delivery_queue
+SELECT id, tenant_id, subscription_id, due_at, received_at, first_failed_at, run_attempts, job_id FROM delivery_queue
 WHERE id > $1 AND id < $2 AND last_at IS NULL AND due_at < 'infinity'
 ORDER BY id
 LIMIT $3
@@ -410,6 +411,7 @@ type StaleLastsRow struct {
 	ReceivedAt     time.Time
 	FirstFailedAt  *time.Time
 	RunAttempts    int32
+	JobID          *hub.ID
 }
 
 // StaleLasts are deliveries old enough to be past an age limit, whose last
@@ -432,6 +434,7 @@ func (q *Queries) StaleLasts(ctx context.Context, db DBTX, arg StaleLastsParams)
 			&i.ReceivedAt,
 			&i.FirstFailedAt,
 			&i.RunAttempts,
+			&i.JobID,
 		); err != nil {
 			return nil, err
 		}
@@ -446,7 +449,7 @@ func (q *Queries) StaleLasts(ctx context.Context, db DBTX, arg StaleLastsParams)
 const TakeDeliveries = `-- name: TakeDeliveries :many
 DELETE FROM delivery_queue q
 WHERE q.id = ANY($1::uuid[]) AND (q.leased_until IS NULL OR q.leased_until < now())
-RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.run, q.attempts, q.test
+RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.run, q.attempts, q.test, q.job_id
 `
 
 type TakeDeliveriesRow struct {
@@ -458,6 +461,7 @@ type TakeDeliveriesRow struct {
 	Run            int32
 	Attempts       int32
 	Test           bool
+	JobID          *hub.ID
 }
 
 // TakeDeliveries removes rows that nobody has a lease on; what it returns is
@@ -480,6 +484,7 @@ func (q *Queries) TakeDeliveries(ctx context.Context, db DBTX, ids []hub.ID) ([]
 			&i.Run,
 			&i.Attempts,
 			&i.Test,
+			&i.JobID,
 		); err != nil {
 			return nil, err
 		}

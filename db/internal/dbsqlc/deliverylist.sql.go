@@ -499,10 +499,14 @@ func (q *Queries) LastAttempts(ctx context.Context, db DBTX, arg LastAttemptsPar
 }
 
 const LastEnds = `-- name: LastEnds :many
-SELECT DISTINCT ON (delivery_id) id, delivery_id, run, state, dead_reason, last_error, fingerprint
-FROM delivery_results
-WHERE delivery_id = ANY($1::uuid[]) AND id >= $2
-ORDER BY delivery_id, run DESC, id DESC
+SELECT e.id, e.delivery_id, e.run, e.state, e.dead_reason, e.last_error, e.fingerprint
+FROM unnest($1::uuid[]) AS d(id)
+CROSS JOIN LATERAL (
+  SELECT id, tenant_id, delivery_id, run, state, dead_reason, last_error, fingerprint, test FROM delivery_results r
+  WHERE r.delivery_id = d.id AND (r.id >= $2 OR r.id = $2)
+  ORDER BY r.run DESC, r.id DESC
+  LIMIT 1
+) e
 `
 
 type LastEndsParams struct {
@@ -520,7 +524,10 @@ type LastEndsRow struct {
 	Fingerprint []byte
 }
 
-// The end of the highest run of each. Served by delivery_results_delivery.
+// The end of the highest run of each. Served by delivery_results_delivery, one
+// probe for each id and partition. With a list of ids instead of the join, or a
+// plain lower bound, the planner reads small partitions whole, by the primary
+// key from lowest on; written as it is, the bound prunes partitions all the same.
 func (q *Queries) LastEnds(ctx context.Context, db DBTX, arg LastEndsParams) ([]LastEndsRow, error) {
 	rows, err := db.Query(ctx, LastEnds, arg.DeliveryIds, arg.Lowest)
 	if err != nil {
@@ -550,7 +557,7 @@ func (q *Queries) LastEnds(ctx context.Context, db DBTX, arg LastEndsParams) ([]
 }
 
 const QueuedByID = `-- name: QueuedByID :many
-SELECT id, destination_id, run, attempts, run_attempts, received_at, first_failed_at, last_at, test,
+SELECT id, destination_id, run, attempts, run_attempts, received_at, first_failed_at, last_at, test, job_id,
   coalesce(leased_until > now(), false)::boolean AS leased,
   (due_at = 'infinity')::boolean AS held,
   (CASE WHEN due_at = 'infinity' THEN now() ELSE due_at END)::timestamptz AS due_at
@@ -568,6 +575,7 @@ type QueuedByIDRow struct {
 	FirstFailedAt *time.Time
 	LastAt        *time.Time
 	Test          bool
+	JobID         *hub.ID
 	Leased        bool
 	Held          bool
 	DueAt         time.Time
@@ -593,6 +601,7 @@ func (q *Queries) QueuedByID(ctx context.Context, db DBTX, ids []hub.ID) ([]Queu
 			&i.FirstFailedAt,
 			&i.LastAt,
 			&i.Test,
+			&i.JobID,
 			&i.Leased,
 			&i.Held,
 			&i.DueAt,

@@ -278,52 +278,6 @@ func (q *Queries) InsertDestination(ctx context.Context, db DBTX, arg InsertDest
 	return err
 }
 
-const RateStateOf = `-- name: RateStateOf :many
-SELECT state FROM failure_rates WHERE destination_id = $1 FOR UPDATE
-`
-
-// RateStateOf is where a destination stands under FAILURE_RATE; without a row
-// it never failed. Served by the primary key.
-func (q *Queries) RateStateOf(ctx context.Context, db DBTX, destinationID hub.ID) ([]string, error) {
-	rows, err := db.Query(ctx, RateStateOf, destinationID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var state string
-		if err := rows.Scan(&state); err != nil {
-			return nil, err
-		}
-		items = append(items, state)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const RestartRate = `-- name: RestartRate :exec
-UPDATE failure_rates
-SET attempts = 0, failures = 0, failures_in_row = 0, state = 'ACTIVE', state_since = $1::timestamptz, next_try_at = NULL,
-    changed_at = now()
-WHERE destination_id = $2 AND state <> 'ACTIVE'
-`
-
-type RestartRateParams struct {
-	Now           time.Time
-	DestinationID hub.ID
-}
-
-// RestartRate enables a destination that FAILURE_RATE switched off: counters
-// are 0, the time of the last success stays. The row stays too, so that
-// replicas find the change. An active one is left alone.
-func (q *Queries) RestartRate(ctx context.Context, db DBTX, arg RestartRateParams) error {
-	_, err := db.Exec(ctx, RestartRate, arg.Now, arg.DestinationID)
-	return err
-}
-
 const UpdateDestination = `-- name: UpdateDestination :exec
 UPDATE destinations
 SET rate_limit = $1, max_in_flight = $2, failure_policy = $3,

@@ -39,12 +39,13 @@ INSERT INTO failure_rates (
   destination_id, tenant_id, attempts, failures, failures_in_row, last_success_at, state, changed_at)
 SELECT d.id, d.tenant_id, 0, 0, 0, d.created_at, 'ACTIVE', now()
 FROM destinations d
-WHERE d.id = ANY($1::uuid[])
+WHERE d.id = ANY($1::uuid[]) AND (d.failure_policy->>'kind')::text = 'FAILURE_RATE'
 ORDER BY d.id
 ON CONFLICT (destination_id) DO NOTHING
 `
 
-// EnsureRates makes rows of destinations that have none, from their creation.
+// EnsureRates makes rows of destinations that have none, from their creation:
+// of those that FAILURE_RATE judges.
 func (q *Queries) EnsureRates(ctx context.Context, db DBTX, destinationIds []hub.ID) error {
 	_, err := db.Exec(ctx, EnsureRates, destinationIds)
 	return err
@@ -87,13 +88,52 @@ func (q *Queries) InsertSpan(ctx context.Context, db DBTX, arg InsertSpanParams)
 	return result.RowsAffected(), nil
 }
 
-const LockRates = `-- name: LockRates :many
-SELECT destination_id, tenant_id, attempts, failures, failures_in_row, last_success_at, state, state_since, next_try_at, changed_at FROM failure_rates
-WHERE destination_id = ANY($1::uuid[])
-ORDER BY destination_id
-FOR UPDATE
+const LockRate = `-- name: LockRate :many
+SELECT destination_id, tenant_id, attempts, failures, failures_in_row, last_success_at, state, state_since, next_try_at, changed_at FROM failure_rates WHERE destination_id = $1 FOR UPDATE
 `
 
+// LockRate is that of a destination whatever its policy. Served by the primary
+// key.
+func (q *Queries) LockRate(ctx context.Context, db DBTX, destinationID hub.ID) ([]FailureRate, error) {
+	rows, err := db.Query(ctx, LockRate, destinationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FailureRate
+	for rows.Next() {
+		var i FailureRate
+		if err := rows.Scan(
+			&i.DestinationID,
+			&i.TenantID,
+			&i.Attempts,
+			&i.Failures,
+			&i.FailuresInRow,
+			&i.LastSuccessAt,
+			&i.State,
+			&i.StateSince,
+			&i.NextTryAt,
+			&i.ChangedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const LockRates = `-- name: LockRates :many
+SELECT r.destination_id, r.tenant_id, r.attempts, r.failures, r.failures_in_row, r.last_success_at, r.state, r.state_since, r.next_try_at, r.changed_at FROM failure_rates r
+JOIN destinations d ON d.id = r.destination_id
+WHERE r.destination_id = ANY($1::uuid[]) AND (d.failure_policy->>'kind')::text = 'FAILURE_RATE'
+ORDER BY r.destination_id
+FOR UPDATE OF r
+`
+
+// LockRates leaves out destinations that another policy judges by now.
 func (q *Queries) LockRates(ctx context.Context, db DBTX, destinationIds []hub.ID) ([]FailureRate, error) {
 	rows, err := db.Query(ctx, LockRates, destinationIds)
 	if err != nil {
@@ -162,10 +202,52 @@ func (q *Queries) LockSpans(ctx context.Context, db DBTX, subscriptionIds []hub.
 	return items, nil
 }
 
-const LongSpans = `-- name: LongSpans :many
+const LockSpansOfDestination = `-- name: LockSpansOfDestination :many
 SELECT f.subscription_id, f.tenant_id, f.destination_id, f.first_failure_at, f.last_failure_at, f.failure_count, f.mark, f.tripped_at, f.changed_at FROM failure_spans f
 JOIN event_subscriptions s ON s.id = f.subscription_id
+WHERE s.destination_id = $1
+ORDER BY f.subscription_id
+FOR UPDATE OF f
+`
+
+// LockSpansOfDestination are the spans of the subscriptions of a destination,
+// which are few. Served by event_subscriptions_destination and the primary key.
+func (q *Queries) LockSpansOfDestination(ctx context.Context, db DBTX, destinationID hub.ID) ([]FailureSpan, error) {
+	rows, err := db.Query(ctx, LockSpansOfDestination, destinationID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FailureSpan
+	for rows.Next() {
+		var i FailureSpan
+		if err := rows.Scan(
+			&i.SubscriptionID,
+			&i.TenantID,
+			&i.DestinationID,
+			&i.FirstFailureAt,
+			&i.LastFailureAt,
+			&i.FailureCount,
+			&i.Mark,
+			&i.TrippedAt,
+			&i.ChangedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const LongSpans = `-- name: LongSpans :many
+SELECT f.subscription_id, f.tenant_id, f.destination_id, f.first_failure_at, f.last_failure_at, f.failure_count, f.mark, f.tripped_at, f.changed_at FROM failure_spans f
+JOIN event_subscriptions s ON s.id = f.subscription_id AND s.destination_id = f.destination_id
+JOIN destinations d ON d.id = s.destination_id
 WHERE f.first_failure_at <= $1::timestamptz AND f.subscription_id > $2 AND s.enabled AND s.deleted_at IS NULL
+  AND (d.failure_policy->>'kind')::text IS DISTINCT FROM 'FAILURE_RATE'
 ORDER BY f.subscription_id
 LIMIT $3
 `
@@ -177,7 +259,8 @@ type LongSpansParams struct {
 }
 
 // LongSpans are open spans of enabled subscriptions that began before a moment,
-// behind a place. There are as many as subscriptions that fail for long.
+// behind a place. There are as many as subscriptions that fail for long. A span
+// of another place, or from before another policy, is none.
 func (q *Queries) LongSpans(ctx context.Context, db DBTX, arg LongSpansParams) ([]FailureSpan, error) {
 	rows, err := db.Query(ctx, LongSpans, arg.Before, arg.After, arg.Most)
 	if err != nil {
@@ -209,10 +292,15 @@ func (q *Queries) LongSpans(ctx context.Context, db DBTX, arg LongSpansParams) (
 }
 
 const RatesNotActive = `-- name: RatesNotActive :many
-SELECT destination_id, tenant_id, attempts, failures, failures_in_row, last_success_at, state, state_since, next_try_at, changed_at FROM failure_rates WHERE state <> 'ACTIVE' ORDER BY destination_id LIMIT $1
+SELECT r.destination_id, r.tenant_id, r.attempts, r.failures, r.failures_in_row, r.last_success_at, r.state, r.state_since, r.next_try_at, r.changed_at FROM failure_rates r
+JOIN destinations d ON d.id = r.destination_id
+WHERE r.state <> 'ACTIVE' AND (d.failure_policy->>'kind')::text = 'FAILURE_RATE'
+ORDER BY r.destination_id
+LIMIT $1
 `
 
-// RatesNotActive are the destinations that FAILURE_RATE has switched off.
+// RatesNotActive are the destinations that FAILURE_RATE has switched off. What
+// is left of it under another policy keeps nothing back.
 func (q *Queries) RatesNotActive(ctx context.Context, db DBTX, most int32) ([]FailureRate, error) {
 	rows, err := db.Query(ctx, RatesNotActive, most)
 	if err != nil {
@@ -234,6 +322,41 @@ func (q *Queries) RatesNotActive(ctx context.Context, db DBTX, most int32) ([]Fa
 			&i.NextTryAt,
 			&i.ChangedAt,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const SpanTargets = `-- name: SpanTargets :many
+SELECT s.id, s.destination_id FROM event_subscriptions s
+JOIN destinations d ON d.id = s.destination_id
+WHERE s.id = ANY($1::uuid[]) AND s.deleted_at IS NULL
+  AND (d.failure_policy->>'kind')::text IS DISTINCT FROM 'FAILURE_RATE'
+`
+
+type SpanTargetsRow struct {
+	ID            hub.ID
+	DestinationID hub.ID
+}
+
+// SpanTargets are those subscriptions that a span is kept of, with their
+// destination: they exist, and no other policy judges them. Served by the
+// primary keys.
+func (q *Queries) SpanTargets(ctx context.Context, db DBTX, subscriptionIds []hub.ID) ([]SpanTargetsRow, error) {
+	rows, err := db.Query(ctx, SpanTargets, subscriptionIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SpanTargetsRow
+	for rows.Next() {
+		var i SpanTargetsRow
+		if err := rows.Scan(&i.ID, &i.DestinationID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -117,6 +117,8 @@ type DeliveryQueue struct {
 	Alone bool
 	// A test send: outside health, circuit breaker and statistics.
 	Test bool
+	// The replay job whose item this run of the delivery is.
+	JobID *hub.ID
 }
 
 type DeliveryResult struct {
@@ -375,6 +377,75 @@ type QuarantinedRecord struct {
 	ReadmittedAt *time.Time
 	// What the last re-admission came to: accepted, duplicate, skipped, or the reason of the new quarantine.
 	ReadmitResult *string
+}
+
+type ReplayItem struct {
+	JobID    hub.ID
+	TenantID string
+	// From 0, in the order in which items are released.
+	Ordinal        int64
+	DeliveryID     hub.ID
+	EventID        hub.ID
+	SubscriptionID hub.ID
+	DestinationID  hub.ID
+	State          string
+	// Why the item was skipped.
+	Note string
+}
+
+type ReplayJob struct {
+	ID hub.ID
+	// Empty when the job goes over all tenants.
+	TenantID string
+	Kind     string
+	State    string
+	Version  int32
+	// What was asked for: the filter of a REPLAY, the range of a BACKFILL.
+	Wanted            []byte
+	RatePerSecond     int32
+	Canary            int32
+	PauseAbovePercent int32
+	// How far the preview has walked; null before it began.
+	ScannedTo *hub.ID
+	// The same of a BACKFILL, which walks by seq up to last_seq.
+	ScannedSeq         *int64
+	LastSeq            *int64
+	Total              int64
+	AlreadyDelivered   int64
+	PossibleDuplicates int64
+	Undeliverable      int64
+	// Items by destination: [{"d": destination, "n": count}].
+	Shares []byte
+	// The item that is released next.
+	NextOrdinal int64
+	Released    int64
+	Skipped     int64
+	// Up to when the rate is used up.
+	PacedTo      *time.Time
+	CanaryPassed bool
+	// Items tried before the last start, which are judged no more; judged_failed likewise.
+	JudgedTried   int64
+	JudgedFailed  int64
+	PausedBy      *string
+	Reason        string
+	CreatedBy     hub.ID
+	CreatedByName string
+	CreatedAt     time.Time
+	PreviewedAt   *time.Time
+	StartedAt     *time.Time
+	FinishedAt    *time.Time
+}
+
+type ReplayProgress struct {
+	JobID hub.ID
+	// Of the items.
+	TenantID string
+	// Items that had an outcome.
+	Tried int64
+	// Those whose first outcome was a failure.
+	Failed    int64
+	Delivered int64
+	Dead      int64
 }
 
 type TenantCounter struct {

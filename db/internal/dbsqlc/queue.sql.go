@@ -62,7 +62,7 @@ SET leased_until = now() + $1::interval,
 WHERE q.id = ANY(ARRAY(SELECT due.id FROM due))
 RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.due_at, q.last_at,
   q.lease_token, q.received_at, q.first_failed_at, q.run, q.attempts,
-  q.run_attempts, q.reclaims, q.test, q.body_bytes
+  q.run_attempts, q.reclaims, q.test, q.body_bytes, q.job_id
 `
 
 type ClaimLanesParams struct {
@@ -89,6 +89,7 @@ type ClaimLanesRow struct {
 	Reclaims       int16
 	Test           bool
 	BodyBytes      int32
+	JobID          *hub.ID
 }
 
 // ClaimLanes leases up to the given number of due deliveries of each lane.
@@ -127,6 +128,7 @@ func (q *Queries) ClaimLanes(ctx context.Context, db DBTX, arg ClaimLanesParams)
 			&i.Reclaims,
 			&i.Test,
 			&i.BodyBytes,
+			&i.JobID,
 		); err != nil {
 			return nil, err
 		}
@@ -166,7 +168,7 @@ SET leased_until = now() + $1::interval,
 WHERE q.id = ANY(ARRAY(SELECT due.id FROM due))
 RETURNING q.id, q.tenant_id, q.destination_id, q.subscription_id, q.event_id, q.due_at, q.last_at,
   q.lease_token, q.received_at, q.first_failed_at, q.run, q.attempts,
-  q.run_attempts, q.reclaims, q.test, q.body_bytes
+  q.run_attempts, q.reclaims, q.test, q.body_bytes, q.job_id
 `
 
 type ClaimLastParams struct {
@@ -194,6 +196,7 @@ type ClaimLastRow struct {
 	Reclaims       int16
 	Test           bool
 	BodyBytes      int32
+	JobID          *hub.ID
 }
 
 // ClaimLast is ClaimLanes for lanes that are not claimed otherwise: behind an
@@ -231,6 +234,7 @@ func (q *Queries) ClaimLast(ctx context.Context, db DBTX, arg ClaimLastParams) (
 			&i.Reclaims,
 			&i.Test,
 			&i.BodyBytes,
+			&i.JobID,
 		); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,2 @@
+-- name: ClockTime :one
+SELECT clock_timestamp()::timestamptz AS now;
