@@ -37,6 +37,8 @@ const (
 	ReadQuarantine     Action = "read quarantined records"
 	ReadmitQuarantined Action = "re-admit quarantined records"
 	Redeliver          Action = "redeliver deliveries"
+	Replay             Action = "replay deliveries"
+	Discard            Action = "discard deliveries"
 	ManageTokens       Action = "manage API tokens"
 	ReadAudit          Action = "read the audit log"
 	ReadPersonalData   Action = "read personal data"
@@ -54,6 +56,8 @@ var needs = map[Action]hub.Role{
 	ReadQuarantine:     hub.Viewer,
 	ReadmitQuarantined: hub.Operator,
 	Redeliver:          hub.Operator,
+	Replay:             hub.Operator,
+	Discard:            hub.Operator,
 	ManageTokens:       hub.Admin,
 	ReadAudit:          hub.Admin,
 	ReadPersonalData:   hub.Admin,

@@ -59,7 +59,7 @@ func (f *Facts) explain() string {
 	case hub.Dead:
 		return explainDead(f.Delivery, f.Last) + "; nothing more happens unless it is redelivered"
 	default:
-		return "discarded: an operator gave it up, nothing more happens"
+		return "discarded: an operator gave it up" + inBrackets(f.Delivery.LastError) + ", nothing more happens"
 	}
 }
 

@@ -186,6 +186,7 @@ func TestExplain(t *testing.T) {
 		{"deleted", dead(hub.DeadSubscriptionDeleted), []change{noSubscription}, "dead: its event subscription was deleted" + over},
 		{"too_large", dead(hub.DeadPayloadTooLarge), nil, "dead: the body is larger than may be sent" + over},
 		{"frozen", dead(hub.DeadDroppedFrozen), []change{status(2, 500)}, "dead: its destination stayed frozen for too long, the last attempt failed with HTTP 500" + over},
+		{"discarded_with_a_reason", &hub.Standing{State: hub.Discarded, LastError: "sent by hand"}, nil, "discarded: an operator gave it up (sent by hand), nothing more happens"},
 		{"discarded", &hub.Standing{State: hub.Discarded}, nil, "discarded: an operator gave it up, nothing more happens"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
@@ -124,6 +125,7 @@ func TestFeed_slow_reader_gets_a_gap_and_then_goes_on(t *testing.T) {
 			s.add(line(t, n))
 			synctest.Wait()
 		}
+		time.Sleep(gapAfter)
 		close(hold)
 		synctest.Wait()
 		s.add(line(t, sent))
@@ -155,6 +157,100 @@ func TestFeed_slow_reader_gets_a_gap_and_then_goes_on(t *testing.T) {
 			t.Errorf("fetched %d items, %v … %v", len(fetched), fetched[0], fetched[len(fetched)-1])
 		}
 		leave()
+	})
+}
+
+// A flush, or a pause of the reader, can bring more at once than its queue
+// holds. As long as it keeps up on the whole it is told of no gap.
+func TestFeed_reader_that_keeps_up_gets_every_item_of_a_burst(t *testing.T) {
+	s := &store{}
+	follow(t, s, func(ctx context.Context, f *Feed) {
+		ctx, leave := context.WithCancel(ctx)
+		done, hold := make(chan struct{}), make(chan struct{})
+		var got []int32
+		go func() {
+			defer close(done)
+			_ = f.Follow(ctx, Actor{Role: hub.Viewer}, LiveFilter{}, nil, func(i LiveItem) error {
+				<-hold
+				if i.Gap != nil {
+					t.Errorf("a gap of %d items behind %d", i.Gap.Missed, len(got))
+					return context.Canceled
+				}
+				got = append(got, i.Item.Number)
+				return nil
+			})
+		}()
+		synctest.Wait()
+		n := 0
+		burst := func(rows, items int) {
+			for range rows {
+				var lines []string
+				for range items {
+					lines = append(lines, line(t, n))
+					n++
+				}
+				s.add(lines...)
+			}
+			synctest.Wait()
+		}
+		burst(3, 500)
+		time.Sleep(gapAfter - time.Millisecond)
+		close(hold)
+		burst(40, 100)
+		burst(1, 2000)
+		leave()
+		<-done
+		if len(got) != n {
+			t.Fatalf("got %d of %d items", len(got), n)
+		}
+		for i, number := range got {
+			if number != int32(i) {
+				t.Fatalf("item %d is %d", i, number)
+			}
+		}
+	})
+}
+
+// However little a reader is too slow, it is told in the end, and is never far
+// behind.
+func TestFeed_reader_that_is_a_little_too_slow_is_told(t *testing.T) {
+	s := &store{}
+	follow(t, s, func(ctx context.Context, f *Feed) {
+		ctx, leave := context.WithCancel(ctx)
+		done := make(chan struct{})
+		begun := time.Now()
+		born := func(n int32) time.Time { return begun.Add(time.Duration(n/100) * 100 * time.Millisecond) }
+		var seen, missed int
+		var worst time.Duration
+		go func() {
+			defer close(done)
+			_ = f.Follow(ctx, Actor{Role: hub.Viewer}, LiveFilter{}, nil, func(i LiveItem) error {
+				if i.Gap != nil {
+					missed += i.Gap.Missed
+					return nil
+				}
+				seen++
+				worst = max(worst, time.Since(born(i.Item.Number)))
+				time.Sleep(1200 * time.Microsecond) // the feed has one each millisecond
+				return nil
+			})
+		}()
+		synctest.Wait()
+		const sent = 60_000
+		for n := 0; n < sent; n += 100 {
+			var lines []string
+			for i := range 100 {
+				lines = append(lines, line(t, n+i))
+			}
+			s.add(lines...)
+			time.Sleep(100 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		leave()
+		<-done
+		if seen+missed != sent || missed == 0 || worst > 4*gapAfter {
+			t.Errorf("%d items and %d in gaps of %d, at worst %s behind", seen, missed, sent, worst)
+		}
 	})
 }
 

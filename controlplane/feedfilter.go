@@ -65,6 +65,14 @@ func LiveSpans(f db.SpanFilter) LiveFilter {
 	}}
 }
 
+// LiveReplays wants the progress of replay jobs; of one when job is not zero.
+func LiveReplays(tenant hub.TenantID, job hub.JobID) LiveFilter {
+	return LiveFilter{Tenant: tenant, wants: func(i *db.FeedItem) bool {
+		return i.Notice != nil && i.Notice.Kind == hub.NoticeReplayProgress && i.Notice.Replay != nil &&
+			(job.IsZero() || i.Notice.Replay.Job == job)
+	}}
+}
+
 func concerns(i *db.FeedItem, sub hub.SubscriptionID, dest hub.DestinationID) bool {
 	return (sub.IsZero() || i.Subscription == sub) && (dest.IsZero() || i.Destination == dest)
 }

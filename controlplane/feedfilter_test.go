@@ -24,6 +24,9 @@ func TestLiveFilter(t *testing.T) {
 		}
 		return db.FeedItem{Tenant: "acme", Subscription: sub, Destination: dest, Notice: n}
 	}
+	progress := db.FeedItem{Tenant: "acme", Notice: &hub.Notice{
+		Kind: hub.NoticeReplayProgress, Replay: &hub.ReplayNotice{Job: hub.JobID{ID: hub.ID{5}}},
+	}}
 	for _, c := range []struct {
 		name string
 		f    LiveFilter
@@ -72,6 +75,14 @@ func TestLiveFilter(t *testing.T) {
 		{"recovered", LiveSpans(db.SpanFilter{}), notice(hub.NoticeRecovered, ""), true},
 		{"spans_by_subscription", LiveSpans(db.SpanFilter{Subscription: hub.SubscriptionID{ID: other}}), notice(hub.NoticeSpanOpened, ""), false},
 		{"secrets_are_no_spans", LiveSpans(db.SpanFilter{}), notice(hub.NoticeSecretRotated, ""), false},
+		{"replays", LiveReplays("acme", hub.JobID{}), progress, true},
+		{"replays_by_job", LiveReplays("", hub.JobID{ID: hub.ID{5}}), progress, true},
+		{"replays_by_another_job", LiveReplays("", hub.JobID{ID: other}), progress, false},
+		{"replays_by_tenant", LiveReplays("beta", hub.JobID{}), progress, false},
+		{"replays_are_no_spans", LiveReplays("", hub.JobID{}), notice(hub.NoticeSpanOpened, ""), false},
+		{"replays_say_how_they_stand", LiveReplays("", hub.JobID{}), notice(hub.NoticeReplayProgress, ""), false},
+		{"replays_are_no_outcomes", LiveReplays("", hub.JobID{}), dead, false},
+		{"spans_are_no_replays", LiveSpans(db.SpanFilter{}), progress, false},
 		{"spans_are_no_outcomes", LiveSpans(db.SpanFilter{}), dead, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

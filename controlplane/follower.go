@@ -3,13 +3,18 @@ package controlplane
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/streaming-hub/streaming-hub/db"
 )
 
-// followerQueue is how many items wait for a follower that reads more slowly
-// than the feed grows. Items beyond it are left out and told as a gap.
-const followerQueue = 512
+// followerQueue is how many items wait in memory for a follower. Those beyond it
+// are left out: a follower that comes for them within gapAfter reads them from
+// the database, to a slower one they are told as a gap.
+const (
+	followerQueue = 512
+	gapAfter      = 5 * time.Second
+)
 
 // LiveItem is an item of the feed with its place, or a gap.
 type LiveItem struct {
@@ -37,10 +42,16 @@ type follower struct {
 	filter LiveFilter
 	wake   chan struct{}
 
-	mu      sync.Mutex
-	queue   []queued
-	lost    int    // items left out behind the queue
-	through queued // the last of them
+	mu    sync.Mutex
+	queue []queued
+	lost  loss
+}
+
+// loss is what was left out behind a full queue.
+type loss struct {
+	items   int
+	since   time.Time // of the first of them
+	through queued    // the last of them
 }
 
 // push never waits.
@@ -52,11 +63,14 @@ func (f *follower) push(place db.FeedPlace, items []db.FeedItem) {
 			continue
 		}
 		q := queued{place: place, number: uint32(i), item: &items[i]}
-		if f.lost > 0 || len(f.queue) >= followerQueue {
-			f.lost, f.through = f.lost+1, q
-		} else {
+		if f.lost.items == 0 && len(f.queue) < followerQueue {
 			f.queue = append(f.queue, q)
+			continue
 		}
+		if f.lost.items == 0 {
+			f.lost.since = time.Now()
+		}
+		f.lost.items, f.lost.through = f.lost.items+1, q
 	}
 	select {
 	case f.wake <- struct{}{}:
@@ -65,18 +79,19 @@ func (f *follower) push(place db.FeedPlace, items []db.FeedItem) {
 }
 
 // take empties the queue.
-func (f *follower) take() (items []queued, lost int, through queued) {
+func (f *follower) take() (items []queued, lost loss) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	items, lost, through = f.queue, f.lost, f.through
-	f.queue, f.lost, f.through = nil, 0, queued{}
-	return items, lost, through
+	items, lost = f.queue, f.lost
+	f.queue, f.lost = nil, loss{}
+	return items, lost
 }
 
 // Follow hands the items behind a cursor to emit, one after the other,
 // until the context ends or emit fails: nothing is missed and nothing comes
 // twice. Without a cursor it begins with the present moment. A reader that
-// falls behind by more than its queue gets a gap and then what follows it.
+// falls behind by more than its queue and gapAfter gets a gap and then what
+// follows it.
 // While the database is away it waits; its only errors are those of emit.
 func (f *Feed) Follow(ctx context.Context, a Actor, filter LiveFilter, after *Cursor, emit func(LiveItem) error) error {
 	tenant, none := a.narrow(filter.Tenant)
@@ -150,29 +165,35 @@ func (r *reader) checkKept(ctx context.Context) error {
 
 // catchUp reads from the database what lies between the cursor and the place
 // from which on the follower's queue has everything. When the queue overflows
-// meanwhile, it goes on reading up to the new end.
+// meanwhile, it goes on reading up to the new end: however far back a follower
+// begins, nothing is left out.
 func (r *reader) catchUp(ctx context.Context, joined db.FeedPlace) error {
+	for {
+		if err := r.readTo(ctx, joined); err != nil || !r.follower.overflowed() {
+			return err
+		}
+		joined = r.feed.rejoin(r.follower)
+	}
+}
+
+// readTo reads from the database what lies behind the cursor, up to and with a
+// row.
+func (r *reader) readTo(ctx context.Context, last db.FeedPlace) error {
 	place := r.at.before()
 	for {
 		rows := r.rows(ctx, place, feedRows)
-		done := len(rows) < feedRows
 		for i := range rows {
-			if comparePlaces(rows[i].Place, joined) > 0 {
-				done = true
-				break
+			if comparePlaces(rows[i].Place, last) > 0 {
+				return nil
 			}
 			if err := r.row(&rows[i]); err != nil {
 				return err
 			}
 			place = rows[i].Place
 		}
-		if !done {
-			continue
-		}
-		if !r.follower.overflowed() {
+		if len(rows) < feedRows {
 			return nil
 		}
-		joined = r.feed.rejoin(r.follower)
 	}
 }
 
@@ -183,7 +204,7 @@ func (r *reader) rows(ctx context.Context, after db.FeedPlace, limit int) []db.F
 func (f *follower) overflowed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lost > 0
+	return f.lost.items > 0
 }
 
 func (r *reader) row(row *db.FeedRow) error {
@@ -211,20 +232,18 @@ func (r *reader) one(q queued) error {
 
 func (r *reader) live(ctx context.Context) error {
 	for {
-		items, lost, through := r.follower.take()
+		items, lost := r.follower.take()
 		for _, q := range items {
 			if err := r.one(q); err != nil {
 				return err
 			}
 		}
-		if lost > 0 {
-			before := r.at
-			r.at = Cursor{Place: through.place, Taken: through.number + 1, Seen: r.at.Seen}
-			if err := r.emit(LiveItem{Cursor: r.at, Gap: &Gap{After: before, Through: r.at, Missed: lost}}); err != nil {
+		if lost.items > 0 {
+			if err := r.makeUp(ctx, lost); err != nil {
 				return err
 			}
 		}
-		if len(items) > 0 || lost > 0 {
+		if len(items) > 0 || lost.items > 0 {
 			continue
 		}
 		select {
@@ -233,4 +252,17 @@ func (r *reader) live(ctx context.Context) error {
 		case <-r.follower.wake:
 		}
 	}
+}
+
+// makeUp gives a reader that only had too much at once what was left out, and
+// tells one that does not keep up that there is a gap. Each time that it reads
+// more slowly than the feed grows, what is left out meanwhile is older when it
+// comes for it: so a reader is told before long, however little it is too slow.
+func (r *reader) makeUp(ctx context.Context, lost loss) error {
+	if time.Since(lost.since) < gapAfter {
+		return r.readTo(ctx, r.feed.rejoin(r.follower))
+	}
+	before := r.at
+	r.at = Cursor{Place: lost.through.place, Taken: lost.through.number + 1, Seen: r.at.Seen}
+	return r.emit(LiveItem{Cursor: r.at, Gap: &Gap{After: before, Through: r.at, Missed: lost.items}})
 }

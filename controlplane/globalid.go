@@ -17,6 +17,7 @@ const (
 	ObservationIDs  = "dlq_"
 	TokenIDs        = "tok_"
 	AuditIDs        = "aud_"
+	JobIDs          = "rpl_"
 )
 
 // GlobalID is the text of a global id.

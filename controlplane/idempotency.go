@@ -3,6 +3,7 @@ package controlplane
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"io"
 	"log/slog"
@@ -50,6 +51,9 @@ type Call struct {
 	Operation string
 	Hash      [32]byte // of all that was asked for, except the key
 	Tenant    string   // that a platform actor acts for, if it names one
+	// Click says that there is no key: calls alike within a moment are the
+	// clicks of one wish, and share an answer.
+	Click bool
 }
 
 // Answer is what a call came to, in a form that can be kept.
@@ -63,6 +67,10 @@ type Answer struct {
 // can be. An error of run is returned as it is and not remembered: unless the
 // call had changed something already, it can be repeated.
 func (i *Idempotency) Once(ctx context.Context, a Actor, c Call, run func(context.Context) (Answer, error)) (earlier []byte, refused *UserError, err error) {
+	asked, kept := i.Now(), i.TTL
+	if c.Click {
+		c.Key, kept = "click "+hex.EncodeToString(c.Hash[:]), doubleClick
+	}
 	if checkText("idempotency key", c.Key, maxIdempotencyKey) != nil || c.Key == "" {
 		return nil, keyError(Invalid, "an idempotency key has 1 to 200 characters of plain text"), nil
 	}
@@ -71,7 +79,9 @@ func (i *Idempotency) Once(ctx context.Context, a Actor, c Call, run func(contex
 		keyed.Tenant = named
 	}
 	for pause := firstLook; ; pause = min(2*pause, slowestLook) {
-		st, err := i.Store.ClaimKey(ctx, keyed, c.Hash[:], db.KeyRules{KeptFor: i.TTL, Lease: callLease})
+		// While it waits for the other call, that one does not grow older.
+		rules := db.KeyRules{KeptFor: kept + i.Now().Sub(asked), Lease: callLease}
+		st, err := i.Store.ClaimKey(ctx, keyed, c.Hash[:], rules)
 		if err != nil {
 			return nil, nil, err
 		}

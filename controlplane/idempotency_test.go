@@ -133,6 +133,37 @@ var (
 	someCall = Call{Key: "k", Operation: "createApiToken", Hash: [32]byte{1}}
 )
 
+// Without a key, calls alike within half a second are clicks of one wish.
+func TestOnce_clicks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i, _ := newIdempotency(t, oneKey)
+		click := Call{Operation: "make", Hash: [32]byte{1}, Click: true}
+		ran := 0
+		run := func(context.Context) (Answer, error) {
+			ran++
+			time.Sleep(2 * time.Second) // longer than a double click takes
+			return Answer{Bytes: []byte{byte(ran)}}, nil
+		}
+		ask := func(c Call, want int) {
+			t.Helper()
+			earlier, refused, err := i.Once(t.Context(), caller, c, run)
+			if refused != nil || err != nil || ran != want {
+				t.Errorf("%d ran, want %d; %v %v %v", ran, want, earlier, refused, err)
+			}
+		}
+		first := make(chan struct{})
+		go func() { defer close(first); ask(click, 1) }()
+		synctest.Wait()
+		time.Sleep(doubleClick)
+		ask(click, 1) // waits for the first one, and is its second click still
+		<-first
+		ask(click, 2)
+		other := click
+		other.Hash[0] = 2
+		ask(other, 3)
+	})
+}
+
 func TestOnce(t *testing.T) {
 	i, shelf := newIdempotency(t, oneKey)
 	earlier, refused, err := i.Once(t.Context(), caller, someCall, answers("shub_secret"))

@@ -14,11 +14,11 @@ import (
 	"github.com/streaming-hub/streaming-hub/hub/wire"
 )
 
-// Bounds of a subscription's texts and patterns.
+// Bounds of texts and patterns in inputs.
 const (
 	maxName        = 200  // characters
 	maxDescription = 2000 // characters
-	maxReason      = 500  // characters, of disabling
+	maxReason      = 500  // characters, that a person gives
 	maxEventTypes  = 100
 	maxOrigin      = 223 // bytes, as of an event's source
 )

@@ -185,7 +185,7 @@ func lockForIngest(ctx context.Context, conn *pgx.Conn, b IngestBatch) (IngestSt
 		})
 	}
 	if err := conn.SendBatch(ctx, &batch).Close(); err != nil {
-		return state, fmt.Errorf("lock %d tenants for ingest: %w", len(b.Tenants), err)
+		return state, fmt.Errorf("lock %d tenants and look up %d keys for ingest: %w", len(b.Tenants), len(b.Keys), err)
 	}
 	return state, nil
 }

@@ -1,10 +1,8 @@
 package db
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -138,7 +136,11 @@ func (d *DB) endWaiting(ctx context.Context, tx pgx.Tx, ids []hub.ID, feedID hub
 	if err != nil || len(taken) == 0 {
 		return err
 	}
-	names, err := d.eventNames(ctx, tx, taken)
+	events := make([]hub.ID, len(taken))
+	for i := range taken {
+		events[i] = taken[i].EventID
+	}
+	names, err := d.eventNames(ctx, tx, events)
 	if err != nil {
 		return err
 	}
@@ -186,15 +188,9 @@ func addDead(p *dbsqlc.InsertDeadResultsParams, end *Dead) {
 	p.Tests = append(p.Tests, end.Delivery.Test)
 }
 
-func (d *DB) eventNames(ctx context.Context, tx pgx.Tx, taken []dbsqlc.TakeDeliveriesRow) (map[hub.ID]dbsqlc.EventNamesRow, error) {
-	ids := make([]hub.ID, len(taken))
-	for i := range taken {
-		ids[i] = taken[i].EventID
-	}
-	order := func(a, b hub.ID) int { return bytes.Compare(a[:], b[:]) }
-	rows, err := d.queries.EventNames(ctx, tx, dbsqlc.EventNamesParams{
-		Ids: ids, Lowest: slices.MinFunc(ids, order), Highest: slices.MaxFunc(ids, order),
-	})
+func (d *DB) eventNames(ctx context.Context, tx pgx.Tx, ids []hub.ID) (map[hub.ID]dbsqlc.EventNamesRow, error) {
+	lowest, highest := bounds(ids)
+	rows, err := d.queries.EventNames(ctx, tx, dbsqlc.EventNamesParams{Ids: ids, Lowest: lowest, Highest: highest})
 	if err != nil {
 		return nil, err
 	}

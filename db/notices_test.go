@@ -18,12 +18,16 @@ func TestPublishNotices(t *testing.T) {
 		Destination: hub.DestinationID{ID: newID()}, Reason: "it said \"no\"\n<5 times>\u2028",
 		Breaker: &hub.BreakerNotice{Phase: "OPEN", Failures: 5, OpenedAt: now, NextProbeAt: now},
 		Span:    &hub.SpanNotice{FirstFailureAt: now, LastFailureAt: now, FailureCount: 1 << 40, Mark: 75, WouldTripAt: now},
+		Replay: &hub.ReplayNotice{
+			Job: hub.JobID{ID: newID()}, State: hub.JobRunning, Total: 1 << 40, Released: 7, Skipped: 1, Tried: 6, Failed: 2, Delivered: 4, Dead: 1,
+		},
 	}
 	t.Run("every_field_comes_back", func(t *testing.T) {
 		t.Parallel()
 		wantNoZero(t, "Notice", reflect.ValueOf(full))
 		wantNoZero(t, "Notice.Breaker", reflect.ValueOf(*full.Breaker))
 		wantNoZero(t, "Notice.Span", reflect.ValueOf(*full.Span))
+		wantNoZero(t, "Notice.Replay", reflect.ValueOf(*full.Replay))
 		l := newLab(t)
 		bare := hub.Notice{Kind: hub.NoticeFrozen, At: now, Tenant: "bolt", Destination: full.Destination}
 		if !l.wakesReaders(func() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/db/internal/dbsqlc"
 	"github.com/streaming-hub/streaming-hub/hub"
+	"github.com/streaming-hub/streaming-hub/hub/replay"
 )
 
 // CreateReplayJob stores a job whose set is not frozen yet, with the audit
@@ -120,9 +121,11 @@ type ActiveJob struct {
 	CreatedAt time.Time
 }
 
-// ActiveReplayJobs reads up to limit of them, the oldest first.
+// ActiveReplayJobs reads up to limit of them, the oldest first. READY ones are
+// among them once they have waited for [replay.MaxWait]: until then only people
+// do something about them, however many there are.
 func (d *DB) ActiveReplayJobs(ctx context.Context, limit int) ([]ActiveJob, error) {
-	rows, err := d.queries.ActiveReplayJobs(ctx, d.pool, int32(limit))
+	rows, err := d.queries.ActiveReplayJobs(ctx, d.pool, dbsqlc.ActiveReplayJobsParams{ReadyFor: interval(replay.MaxWait), Most: int32(limit)})
 	if err != nil {
 		return nil, fmt.Errorf("look for active replay jobs: %w", err)
 	}
@@ -169,7 +172,7 @@ func (d *DB) ChangeReplayJob(ctx context.Context, c ReplayChange) (after hub.Rep
 			return err
 		}
 		after.Version = before.Version + 1
-		if err := d.queries.UpdateReplayJob(ctx, tx, replayUpdateOf(&after, row.NextOrdinal)); err != nil {
+		if err := d.queries.UpdateReplayJob(ctx, tx, replayUpdateOf(&after, row.NextOrdinal, counts(&after))); err != nil {
 			return err
 		}
 		if err := d.queueNotices(ctx, tx, c.FeedID, []hub.Notice{replayNotice(&after, rows[0].LockedAt)}); err != nil {
@@ -184,12 +187,12 @@ func (d *DB) ChangeReplayJob(ctx context.Context, c ReplayChange) (after hub.Rep
 }
 
 // replayUpdateOf is what the API and the runner change of a job.
-func replayUpdateOf(j *hub.ReplayJob, nextOrdinal int64) dbsqlc.UpdateReplayJobParams {
+func replayUpdateOf(j *hub.ReplayJob, nextOrdinal, told int64) dbsqlc.UpdateReplayJobParams {
 	return dbsqlc.UpdateReplayJobParams{
 		ID: j.ID.ID, State: string(j.State), Version: j.Version,
 		RatePerSecond: j.Pace.RatePerSecond, Canary: j.Pace.Canary, PauseAbovePercent: j.Pace.PauseAbovePercent,
 		NextOrdinal: nextOrdinal, Released: j.Released, Skipped: j.Skipped,
-		PacedTo: timeOrNull(j.PacedTo), CanaryPassed: j.CanaryPassed, JudgedTried: j.JudgedTried, JudgedFailed: j.JudgedFailed,
+		PacedTo: timeOrNull(j.PacedTo), Told: told, CanaryPassed: j.CanaryPassed, JudgedTried: j.JudgedTried, JudgedFailed: j.JudgedFailed,
 		PausedBy: textOrNull(string(j.PausedBy)), Reason: j.Reason,
 		PreviewedAt: timeOrNull(j.PreviewedAt), StartedAt: timeOrNull(j.StartedAt), FinishedAt: timeOrNull(j.FinishedAt),
 	}

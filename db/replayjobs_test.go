@@ -122,6 +122,10 @@ func TestActiveReplayJobs(t *testing.T) {
 		}
 		l.exec(`UPDATE replay_jobs SET state = $2, paused_by = `+by+` WHERE id = $1`, text(ids[state]), string(state))
 	}
+	// One that waits to be started is people's affair until it has waited too long.
+	l.exec(`UPDATE replay_jobs SET created_at = now() - interval '24 hours' WHERE id = $1`, text(ids[hub.JobReady]))
+	waits := l.job("acme", hub.ReplayFilter{})
+	l.exec(`UPDATE replay_jobs SET state = 'READY', created_at = now() - interval '23 hours 59 minutes' WHERE id = $1`, text(waits))
 	for limit, want := range map[int][]hub.JobState{
 		10: {hub.JobPreviewing, hub.JobReady, hub.JobRunning}, 2: {hub.JobPreviewing, hub.JobReady},
 	} {

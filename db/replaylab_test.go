@@ -5,7 +5,6 @@ import (
 
 	"github.com/streaming-hub/streaming-hub/db"
 	"github.com/streaming-hub/streaming-hub/hub"
-	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 	"github.com/streaming-hub/streaming-hub/hub/replay"
 )
 
@@ -110,13 +109,25 @@ func (s *shop) backfill(r hub.BackfillRange) hub.JobID {
 	return s.asked(hub.ReplayJob{Tenant: s.lane.Tenant, Kind: hub.JobBackfill, Range: r})
 }
 
+// nextMilli is the beginning of the millisecond that has just begun: what was
+// made before has ids of older ones. It waits for it, less than a millisecond.
+func nextMilli() time.Time {
+	next := time.Now().Truncate(time.Millisecond).Add(time.Millisecond)
+	for time.Now().Before(next) {
+		continue
+	}
+	return next
+}
+
+// asked stores a job; what is made from then on is younger.
 func (l *lab) asked(j hub.ReplayJob) hub.JobID {
 	l.Helper()
-	j.ID.ID, j.CreatedAt, j.CreatedByName = newID(), hubtest.Now(), "test"
+	j.ID.ID, j.CreatedAt, j.CreatedByName = newID(), nextMilli(), "test"
 	j.Pace = hub.ReplayPace{RatePerSecond: 1000, PauseAbovePercent: 100}
 	if err := l.db.CreateReplayJob(l.Context(), j, db.AuditEntry{ID: newID(), Tenant: j.Tenant, ActorName: "test", Action: "preview_replay", Object: "job"}); err != nil {
 		l.Fatal(err)
 	}
+	nextMilli()
 	return j.ID
 }
 

@@ -48,7 +48,7 @@ func TestReplayPlans_do_not_depend_on_statistics(t *testing.T) {
 			mustNot: []string{scan, `Join Filter`},
 		},
 		{
-			name: "ActiveReplayJobs", sql: dbsqlc.ActiveReplayJobs, args: "100",
+			name: "ActiveReplayJobs", sql: dbsqlc.ActiveReplayJobs, args: "'24 hours', 100",
 			must: []string{`Index Scan using replay_jobs_active`}, mustNot: []string{fullSort},
 		},
 		walk("DeadEndsOfTenantFrom", dbsqlc.DeadEndsOfTenantFrom, "'a', ", `tenant_id_id_idx`, `Index Cond: \(\(tenant_id = 'a'::text\) AND `),

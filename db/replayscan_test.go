@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/streaming-hub/streaming-hub/hub"
-	"github.com/streaming-hub/streaming-hub/hub/hubtest"
 )
 
 func deliveryTexts(lists ...[]hub.DeliveryID) (all []string) {
@@ -87,7 +86,7 @@ func TestScanReplay_filters(t *testing.T) {
 	sub := s.subscribed("{*}")
 	card := s.ended(s.sub, s.stored(2, "card.issued"), refused)
 	loan := s.ended(sub, s.stored(2, "loan.approved"), lost)
-	between := hubtest.Now()
+	between := nextMilli()
 	delivered := s.ended(s.sub, s.stored(2, "loan.approved"), arrived)
 	dropped := s.ended(s.sub, s.stored(1, "loan.approved"), refused)
 	l.exec(`UPDATE delivery_results SET state = 'DISCARDED', dead_reason = NULL WHERE delivery_id = $1`, text(dropped[0]))

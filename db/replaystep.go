@@ -47,10 +47,16 @@ func (d *DB) StepReplay(ctx context.Context, id hub.JobID, feedID hub.ID, decide
 		}
 		did = after.Released != before.Released || after.Skipped != before.Skipped || after.State != before.State ||
 			after.CanaryPassed != before.CanaryPassed || after.Reason != before.Reason
-		if !did && after.PacedTo.Equal(before.PacedTo) {
+		// Outcomes count without a word: who watches the job hears of them here.
+		tell := did || counts(&after) != row.Told
+		if !tell && after.PacedTo.Equal(before.PacedTo) {
 			return nil
 		}
-		if err := d.queries.UpdateReplayJob(ctx, tx, replayUpdateOf(&after, next)); err != nil || !did {
+		told := row.Told
+		if tell {
+			told = counts(&after)
+		}
+		if err := d.queries.UpdateReplayJob(ctx, tx, replayUpdateOf(&after, next, told)); err != nil || !tell {
 			return err
 		}
 		if err := d.queueNotices(ctx, tx, feedID, []hub.Notice{replayNotice(&after, now)}); err != nil {
@@ -65,6 +71,11 @@ func (d *DB) StepReplay(ctx context.Context, id hub.JobID, feedID hub.ID, decide
 		return false, fmt.Errorf("step replay job %s: %w", id, err)
 	}
 	return did, nil
+}
+
+// counts is a number that grows with all that a job tells of its items.
+func counts(j *hub.ReplayJob) int64 {
+	return j.Released + j.Skipped + j.Tried + j.Failed + j.Delivered + j.Dead
 }
 
 // release is what becomes of items: "" for those that went to the queue, else

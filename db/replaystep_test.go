@@ -2,7 +2,6 @@ package db_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -26,9 +25,12 @@ func TestStepReplay_releases_in_order_as_fresh_runs(t *testing.T) {
 	l.destination(moved, time.Now())
 	l.exec(`UPDATE event_subscriptions SET destination_id = $1`, text(moved.Destination))
 
+	workers := l.listenDue(t.Context())
+	workers.wantWoken(t, "it listens")
 	if !l.release(id, 3) {
 		t.Error("nothing was done")
 	}
+	workers.wantWoken(t, "items were released")
 	l.wantItems(id, hub.ItemReleased, 3)
 	l.wantItems(id, hub.ItemPending, 2)
 	queued := l.names(`SELECT id::text FROM delivery_queue WHERE job_id = $1::text::uuid ORDER BY id`, text(id))
@@ -167,6 +169,43 @@ func TestStepReplay_obeys_what_is_decided(t *testing.T) {
 }
 
 // Items are gone with their partition; what is left of the job ends.
+// Outcomes count without a word. A step that finds more counted than was told
+// tells it, once.
+func TestStepReplay_tells_what_outcomes_counted(t *testing.T) {
+	t.Parallel()
+	s := newLab(t).opened("acme")
+	s.died(2)
+	id := s.job("acme", hub.ReplayFilter{})
+	s.started(id)
+	s.release(id, 2)
+	idle := func() (items int) {
+		t.Helper()
+		before := len(s.feed())
+		did, err := s.db.StepReplay(t.Context(), id, newID(), func(j *hub.ReplayJob, _ time.Time) replay.Step {
+			return replay.Step{PacedTo: j.PacedTo, CanaryPassed: j.CanaryPassed, State: j.State}
+		})
+		if did || err != nil {
+			t.Fatalf("%t, %v", did, err)
+		}
+		return len(s.feed()) - before
+	}
+	if n := idle(); n != 0 {
+		t.Errorf("%d items of the feed about nothing", n)
+	}
+	claims := s.claim(s.lane, 2, time.Minute)
+	s.record(outcome(claims[0], hub.Delivered), outcome(claims[1], hub.Dead))
+	if n := idle(); n != 1 {
+		t.Fatalf("%d items of the feed, want 1", n)
+	}
+	feed := s.feed()
+	if r := feed[len(feed)-1].Notice.Replay; r.Released != 2 || r.Tried != 2 || r.Failed != 1 || r.Delivered != 1 || r.Dead != 1 {
+		t.Errorf("%+v", r)
+	}
+	if n := idle(); n != 0 {
+		t.Errorf("%d items of the feed tell it again", n)
+	}
+}
+
 func TestStepReplay_items_past_their_retention_are_skipped(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -267,68 +306,4 @@ func TestStepReplay_is_broken_off_as_a_whole(t *testing.T) {
 	l.wantCount("queue rows", 0, `SELECT count(*) FROM delivery_queue`)
 	l.release(id, 100)
 	l.wantItems(id, hub.ItemReleased, 4)
-}
-
-func TestChangeReplayJob(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	l.opened("acme").died(1)
-	id := l.job("acme", hub.ReplayFilter{})
-	l.previewed(id, 10)
-	told := len(l.feed())
-	change := db.ReplayChange{
-		ID: id, Tenant: "acme", FeedID: newID(),
-		Audit: func(before, after *hub.ReplayJob) db.AuditEntry {
-			return db.AuditEntry{ID: newID(), Tenant: after.Tenant, ActorName: "test", Action: "start_replay", Object: "job", Before: before.State, After: after.State}
-		},
-	}
-	refusal := errors.New("not today")
-	change.Change = func(j *hub.ReplayJob, _ time.Time) (bool, error) { j.State = hub.JobRunning; return true, refusal }
-	if _, err := l.db.ChangeReplayJob(t.Context(), change); !errors.Is(err, refusal) {
-		t.Errorf("refused: %v", err)
-	}
-	change.Change = func(*hub.ReplayJob, time.Time) (bool, error) { return false, nil }
-	if j, err := l.db.ChangeReplayJob(t.Context(), change); err != nil || j.State != hub.JobReady || j.Version != 1 {
-		t.Errorf("unchanged: %+v, %v", j, err)
-	}
-	l.wantCount("audit entries", 1, `SELECT count(*) FROM audit_log`)
-	if n := len(l.feed()); n != told {
-		t.Errorf("%d items in the feed for nothing", n-told)
-	}
-	var at time.Time
-	want := l.jobOf(id)
-	change.Change = func(j *hub.ReplayJob, now time.Time) (bool, error) {
-		at = now
-		j.State, j.StartedAt, j.Pace = hub.JobRunning, now, hub.ReplayPace{RatePerSecond: 7, Canary: 5, PauseAbovePercent: 30}
-		j.PacedTo, j.JudgedTried, j.JudgedFailed, j.CanaryPassed, j.Reason = now, 4, 2, true, "because"
-		want = *j
-		return true, nil
-	}
-	j, err := l.db.ChangeReplayJob(t.Context(), change)
-	want.Version = 2
-	if stored := l.jobOf(id); err != nil || !sameJob(&j, &want) || !sameJob(&stored, &want) || !stored.StartedAt.Equal(at) {
-		t.Errorf("%v\n   %+v\nkept %+v\nwant %+v", err, j, stored, want)
-	}
-	l.wantCount("audit entries", 1, `SELECT count(*) FROM audit_log WHERE action = 'start_replay' AND before = '"READY"' AND after = '"RUNNING"'`)
-	feed := l.feed()
-	if n := feed[len(feed)-1].Notice; len(feed) != told+1 || n.Replay == nil || n.Replay.State != hub.JobRunning || n.Replay.Job != id || n.Tenant != "acme" {
-		t.Errorf("the feed tells %+v", n)
-	}
-	change.Tenant = "stranger"
-	if _, err := l.db.ChangeReplayJob(t.Context(), change); !errors.Is(err, db.ErrChanged) {
-		t.Errorf("by a stranger: %v", err)
-	}
-}
-
-// sameJob compares without regard to where the clock's times were read.
-func sameJob(a, b *hub.ReplayJob) bool {
-	x, y := *a, *b
-	for _, j := range []*hub.ReplayJob{&x, &y} {
-		for _, at := range []*time.Time{&j.CreatedAt, &j.PreviewedAt, &j.StartedAt, &j.FinishedAt, &j.PacedTo} {
-			*at = at.UTC().Round(time.Microsecond)
-		}
-	}
-	return x.State == y.State && x.Version == y.Version && x.Pace == y.Pace && x.PacedTo == y.PacedTo && x.CanaryPassed == y.CanaryPassed &&
-		x.JudgedTried == y.JudgedTried && x.JudgedFailed == y.JudgedFailed && x.Reason == y.Reason && x.PausedBy == y.PausedBy &&
-		x.CreatedAt == y.CreatedAt && x.PreviewedAt == y.PreviewedAt && x.StartedAt == y.StartedAt && x.FinishedAt == y.FinishedAt && x.Total == y.Total
 }

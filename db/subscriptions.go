@@ -118,18 +118,6 @@ func (d *DB) changeTenant(ctx context.Context, tenant string, change func(pgx.Tx
 	return err
 }
 
-// subscription reads one subscription; without it the error is ErrChanged.
-func (d *DB) subscription(ctx context.Context, tx dbsqlc.DBTX, id hub.SubscriptionID) (hub.EventSubscription, error) {
-	rows, err := d.queries.SubscriptionsByID(ctx, tx, []hub.ID{id.ID})
-	if err != nil {
-		return hub.EventSubscription{}, err
-	}
-	if len(rows) == 0 {
-		return hub.EventSubscription{}, ErrChanged
-	}
-	return subscriptionOf(&rows[0]), nil
-}
-
 // SubscriptionsByID reads subscriptions, deleted ones too; those that never
 // existed are missing.
 func (d *DB) SubscriptionsByID(ctx context.Context, ids []hub.SubscriptionID) ([]hub.EventSubscription, error) {

@@ -39,6 +39,7 @@ func (w *world) everything(tenant, text string) (objects, delivery) {
 	return objects{
 		"sub_": gid("sub_", sub), "dst_": gid("dst_", dest), "evt_": gid("evt_", d.Event.ID), "dlv_": gid("dlv_", d.Delivery.ID.ID),
 		"tok_": gid("tok_", token.ID.ID), "aud_": gid("aud_", entry), "qrn_": gid("qrn_", w.quarantine(tenant, nil)), "dlq_": gid("dlq_", w.observe(hub.TenantID(tenant))),
+		"rpl_":   gid("rpl_", w.jobNamed(hub.TenantID(tenant), text)),
 		"tenant": tenant,
 	}, d
 }

@@ -219,16 +219,17 @@ func TestLive_slow_readers_get_a_gap(t *testing.T) {
 	token := w.token("acme", hub.Viewer)
 	sub, dest := w.subscriptionOf("acme")
 	const more = 3000 // than a follower's queue and the buffers of a socket hold
-	var circuits, spans []hub.Notice
+	var circuits, spans, replays []hub.Notice
 	for range more {
 		c, s := circuitNotice("acme", dest, hub.NoticeCircuitOpened, "OPEN"), spanNotice("acme", sub, dest, hub.NoticeSpanMarked)
 		c.Reason, s.Reason = strings.Repeat("x", 4000), strings.Repeat("x", 4000)
 		circuits, spans = append(circuits, c), append(spans, s)
+		replays = append(replays, hub.Notice{Kind: hub.NoticeReplayProgress, Tenant: "acme", Reason: c.Reason, Replay: &hub.ReplayNotice{State: hub.JobRunning}})
 	}
 	for field, c := range map[string]struct {
 		query   string
 		notices []hub.Notice
-	}{"circuitBreakerChanged": {breakerQuery, circuits}, "failureSpanChanged": {spanQuery, spans}} {
+	}{"circuitBreakerChanged": {breakerQuery, circuits}, "failureSpanChanged": {spanQuery, spans}, "replayProgress": {progressQuery, replays}} {
 		t.Run(field, func(t *testing.T) {
 			slow := w.socket(token)
 			slow.subscribe("a", c.query, nil)

@@ -65,6 +65,15 @@ func deadLetterFilter(m *model.DeadLetterFilter) (f db.DeadLetterFilter, possibl
 	return f, possible, nil
 }
 
+func (r mutationResolver) DiscardDeadLetters(ctx context.Context, input model.DiscardDeadLettersInput) (*model.DiscardDeadLettersPayload, error) {
+	list, mistakes, err := r.Discarding.Discard(ctx, actorOf(ctx), input.Ids, input.Reason)
+	p := &model.DiscardDeadLettersPayload{Deliveries: []*model.Delivery{}, UserErrors: userErrors(mistakes)}
+	for i := range list {
+		p.Deliveries = append(p.Deliveries, toDelivery(&list[i]))
+	}
+	return p, err
+}
+
 func (r mutationResolver) Redeliver(ctx context.Context, input model.RedeliverInput) (*model.RedeliverPayload, error) {
 	now, mistakes, err := r.Redelivery.Begin(ctx, actorOf(ctx), input.ID, input.IdempotencyKey != nil)
 	if err != nil || len(mistakes) > 0 {

@@ -97,6 +97,8 @@ func newWorldOn(t *testing.T, dsn string) *world {
 		},
 		History: &controlplane.History{DB: walled}, Quarantine: &controlplane.Quarantine{DB: walled, Now: hubtest.Now, Random: rand.Reader},
 		Redelivery:   &controlplane.Redelivery{DB: walled, Now: hubtest.Now, Random: rand.Reader},
+		Replays:      &controlplane.Replays{DB: walled, Now: hubtest.Now, Random: rand.Reader},
+		Discarding:   &controlplane.Discarding{DB: walled, Now: hubtest.Now, Random: rand.Reader},
 		Breakers:     &controlplane.Breakers{DB: walled, Keys: keys},
 		Policies:     &controlplane.FailurePolicies{DB: walled, Span: health.DefaultSpan(), Now: time.Now},
 		Observations: &controlplane.Observations{DB: walled}, Feed: w.feed, HeaderPrefix: "X-Lerian-", Now: time.Now,

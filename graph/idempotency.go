@@ -18,8 +18,12 @@ import (
 // shownOnce are the fields of payloads that hold what is shown once.
 var shownOnce = map[string]bool{"SigningSecret": true, "Token": true}
 
+// oncePerClick are the mutations that make something new with every call, and
+// that a double click means once, also without a key.
+var oncePerClick = map[string]bool{"previewReplay": true, "previewBackfill": true}
+
 // once runs a mutation whose input has an idempotency key only if no call
-// before it had the same key; else it has the answer of that one. What is
+// before it had the same key, nor the same click; else it has the answer of that one. What is
 // remembered is the payload, from which any selection is resolved.
 func (r *Resolver) once(ctx context.Context, next graphql.Resolver) (any, error) {
 	fc := graphql.GetFieldContext(ctx)
@@ -27,14 +31,15 @@ func (r *Resolver) once(ctx context.Context, next graphql.Resolver) (any, error)
 		return next(ctx)
 	}
 	input, _ := fc.Field.ArgumentMap(graphql.GetOperationContext(ctx).Variables)["input"].(map[string]any)
-	key, ok := input["idempotencyKey"].(string)
-	if !ok {
+	key, keyed := input["idempotencyKey"].(string)
+	if !keyed && !oncePerClick[fc.Field.Name] {
 		return next(ctx)
 	}
 	call, err := callOf(fc.Field.Name, key, input)
 	if err != nil {
 		return nil, err
 	}
+	call.Click = !keyed
 	var payload any
 	earlier, refused, err := r.Idempotency.Once(ctx, actorOf(ctx), call, func(ctx context.Context) (answer controlplane.Answer, err error) {
 		if payload, err = next(ctx); err != nil {

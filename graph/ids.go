@@ -15,6 +15,7 @@ const (
 	observationPrefix  = controlplane.ObservationIDs
 	tokenPrefix        = controlplane.TokenIDs
 	auditPrefix        = controlplane.AuditIDs
+	jobPrefix          = controlplane.JobIDs
 )
 
 func globalID(prefix string, id hub.ID) string { return controlplane.GlobalID(prefix, id) }

@@ -119,6 +119,11 @@ func costs() (c generated.ComplexityRoot) {
 	}
 	c.Query.APITokens = func(child int, first int32, _ *string, _ *model.APITokenFilter) int { return list(child, first) }
 	c.Query.AuditLog = func(child int, first int32, _ *string, _ *model.AuditLogFilter) int { return list(child, first) }
+	c.Query.ReplayJobs = func(child int, first int32, _ *string, _ *model.ReplayJobFilter) int { return list(child, first) }
+	c.ReplayJob.ByDestination = func(child int, first int32) int { return list(child, first) }
+	c.Mutation.DiscardDeadLetters = func(child int, input model.DiscardDeadLettersInput) int {
+		return list(child, int32(min(len(input.Ids), maxPage)))
+	}
 	c.Mutation.ReadmitQuarantinedRecords = func(child int, input model.ReadmitQuarantinedRecordsInput) int {
 		return list(child, int32(min(len(input.Ids), maxPage)))
 	}

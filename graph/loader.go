@@ -34,6 +34,8 @@ type loaders struct {
 	spans          *dataloadgen.Loader[hub.SubscriptionID, *db.FailureSpan]
 	authorizations *dataloadgen.Loader[hub.DestinationID, string]
 
+	replayJobs *dataloadgen.Loader[hub.JobID, *hub.ReplayJob]
+
 	tokens             *dataloadgen.Loader[hub.TokenID, *hub.APIToken]
 	audit              *dataloadgen.Loader[hub.ID, *db.AuditRecord]
 	quarantined        *dataloadgen.Loader[hub.ID, *hub.QuarantinedRecord]
@@ -79,6 +81,10 @@ func (r *Resolver) newLoaders(ctx context.Context) *loaders {
 		quarantined: byKey(func(ctx context.Context, ids []hub.ID) (map[hub.ID]*hub.QuarantinedRecord, error) {
 			list, err := r.Quarantine.ByID(ctx, a, ids)
 			return indexed(list, func(q *hub.QuarantinedRecord) hub.ID { return q.ID }), err
+		}),
+		replayJobs: byKey(func(ctx context.Context, ids []hub.JobID) (map[hub.JobID]*hub.ReplayJob, error) {
+			list, err := r.Replays.ByID(ctx, a, ids)
+			return indexed(list, func(j *hub.ReplayJob) hub.JobID { return j.ID }), err
 		}),
 		tokens: byKey(func(ctx context.Context, ids []hub.TokenID) (map[hub.TokenID]*hub.APIToken, error) {
 			list, err := r.Tokens.ByID(ctx, a, ids)
@@ -152,6 +158,22 @@ func load[K comparable, V any](ctx context.Context, l *dataloadgen.Loader[K, V],
 		return v, nil
 	}
 	return v, err
+}
+
+// loadAll asks for many keys at once, the zero value for what does not exist.
+func loadAll[K comparable, V any](ctx context.Context, l *dataloadgen.Loader[K, V], keys []K) ([]V, error) {
+	waiting := make([]func() (V, error), len(keys))
+	for i, key := range keys {
+		waiting[i] = l.LoadThunk(ctx, key)
+	}
+	list := make([]V, len(keys))
+	for i, get := range waiting {
+		var err error
+		if list[i], err = get(); err != nil && !errors.Is(err, dataloadgen.ErrNotFound) {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 type answerKey struct{}

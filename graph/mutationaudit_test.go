@@ -49,6 +49,22 @@ func with(more map[string]any, of func(*world, string) map[string]any) func(*wor
 	}
 }
 
+// job is an input that names a replay job in some state.
+func job(kind hub.JobKind, state hub.JobState) func(*world, string) map[string]any {
+	return func(w *world, _ string) map[string]any {
+		sub, dest := w.subscriptionOf("acme")
+		d := w.deliver("acme", sub, dest)
+		w.record(d.outcome(500, hub.Dead))
+		j := hub.ReplayJob{Tenant: "acme", Kind: kind}
+		if kind == hub.JobBackfill {
+			j.Range.Subscription.ID = sub
+		} else {
+			j.Filter.Subscription.ID = sub
+		}
+		return map[string]any{"id": gid("rpl_", w.jobIn(state, j).ID)}
+	}
+}
+
 // auditedCalls has every mutation of the schema.
 var auditedCalls = map[string]auditedCall{
 	"createEventSubscription": {action: "create_event_subscription", input: func(_ *world, receiver string) map[string]any { return input(receiver) }},
@@ -72,6 +88,22 @@ var auditedCalls = map[string]auditedCall{
 		d := w.deliver("acme", sub, dest)
 		w.record(d.outcome(500, hub.Dead))
 		return map[string]any{"id": gid("dlv_", d.Delivery.ID.ID)}
+	}},
+	"previewReplay": {action: "preview_replay", input: func(*world, string) map[string]any { return map[string]any{"filter": map[string]any{}} }},
+	"startReplay":   {action: "start_replay", input: job(hub.JobReplay, hub.JobReady)},
+	"pauseReplay":   {action: "pause_replay", input: with(map[string]any{"reason": "too many"}, job(hub.JobReplay, hub.JobRunning))},
+	"resumeReplay":  {action: "resume_replay", input: job(hub.JobReplay, hub.JobPaused)},
+	"cancelReplay":  {action: "cancel_replay", input: job(hub.JobBackfill, hub.JobRunning)},
+	"previewBackfill": {action: "preview_backfill", input: func(w *world, _ string) map[string]any {
+		sub, _ := w.subscriptionOf("acme")
+		return map[string]any{"eventSubscriptionId": gid("sub_", sub)}
+	}},
+	"startBackfill": {action: "start_backfill", input: job(hub.JobBackfill, hub.JobReady)},
+	"discardDeadLetters": {action: "discard_dead_letter", input: func(w *world, _ string) map[string]any {
+		sub, dest := w.subscriptionOf("acme")
+		d := w.deliver("acme", sub, dest)
+		w.record(d.outcome(500, hub.Dead))
+		return map[string]any{"ids": []any{gid("dlv_", d.Delivery.ID.ID)}, "reason": "not needed"}
 	}},
 	"readmitQuarantinedRecords": {action: "readmit_quarantined_record", platform: true, input: func(w *world, _ string) map[string]any {
 		return map[string]any{"ids": []any{gid("qrn_", w.quarantine("acme", nil))}}

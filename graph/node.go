@@ -26,6 +26,8 @@ func (r queryResolver) Node(ctx context.Context, id string) (model.Node, error) 
 		return nodeOf(r.auditEntry(ctx, id))
 	case destinationPrefix:
 		return nodeOf(r.destination(ctx, id))
+	case jobPrefix:
+		return nodeOf(r.ReplayJob(ctx, id))
 	}
 	return nil, nil
 }

@@ -29,6 +29,7 @@ const (
 	byAuditID        order = 'a'
 	byBreaker        order = 'b'
 	bySpan           order = 'f'
+	byJobID          order = 'j'
 )
 
 func pageSize(first int32) (int, error) {

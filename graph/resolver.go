@@ -12,6 +12,8 @@ type Resolver struct {
 	Subscriptions *controlplane.Subscriptions
 	History       *controlplane.History
 	Redelivery    *controlplane.Redelivery
+	Replays       *controlplane.Replays
+	Discarding    *controlplane.Discarding
 	Quarantine    *controlplane.Quarantine
 	Observations  *controlplane.Observations
 	Breakers      *controlplane.Breakers
@@ -48,6 +50,9 @@ type (
 	matchVerdictResolver         struct{ *Resolver }
 	quarantinedRecordResolver    struct{ *Resolver }
 	dlqObservationResolver       struct{ *Resolver }
+	replayJobResolver            struct{ *Resolver }
+	replayShareResolver          struct{ *Resolver }
+	replayProgressResolver       struct{ *Resolver }
 )
 
 func (r *Resolver) Query() generated.QueryResolver               { return queryResolver{r} }
@@ -76,6 +81,11 @@ func (r *Resolver) DeliveryOutcome() generated.DeliveryOutcomeResolver {
 func (r *Resolver) MatchVerdict() generated.MatchVerdictResolver { return matchVerdictResolver{r} }
 func (r *Resolver) QuarantinedRecord() generated.QuarantinedRecordResolver {
 	return quarantinedRecordResolver{r}
+}
+func (r *Resolver) ReplayJob() generated.ReplayJobResolver     { return replayJobResolver{r} }
+func (r *Resolver) ReplayShare() generated.ReplayShareResolver { return replayShareResolver{r} }
+func (r *Resolver) ReplayProgress() generated.ReplayProgressResolver {
+	return replayProgressResolver{r}
 }
 func (r *Resolver) DlqObservation() generated.DlqObservationResolver {
 	return dlqObservationResolver{r}

@@ -32,7 +32,7 @@ func TestTraces_of_operations(t *testing.T) {
 	w.send(token, `{"query":"query Look($id: ID!) { ...all } fragment all on Query { found: node(id: $id) { id } }","variables":{"id":"canary"},"operationName":"Look"}`, "Traceparent", parent)
 	w.send(token, `{"query":"mutation { redeliver(input: {id: \"canary\"}) { userErrors { code } } }"}`)
 	w.send(token, `{"query":"{ auditLog { nodes { id } } }"}`) // only for administrators
-	w.send(token, `{"query":"{ canary }"}`) // there is no such field
+	w.send(token, `{"query":"{ canary }"}`)                    // there is no such field
 	w.send("canary", `{"query":"{ viewer { role } }"}`)
 	w.send(token, `{"query":"{ viewer { role } }"}`, "Traceparent", strings.Replace(parent, "-01", "-00", 1))
 	tracer.Close(t.Context())

@@ -60,12 +60,3 @@ type Delivery struct {
 	// its memory without reading it.
 	BodyBytes int32
 }
-
-// Lease is a worker's right to make one attempt of a delivery and record it.
-type Lease struct {
-	// Token fences: an outcome is written only while the row holds the same
-	// token, so a late worker cannot overwrite a newer result.
-	Token int64
-	// Until is when the lease ends, by the database clock.
-	Until time.Time
-}

@@ -113,7 +113,8 @@ type ReplayJob struct {
 	// attempt: it answered with 2xx, or its answer was lost.
 	PossibleDuplicates int64
 	// Undeliverable are deliveries that the filter names and that are not
-	// items, because their subscription takes none now.
+	// items, because their subscription takes none now or their event is past
+	// its retention.
 	Undeliverable int64
 	Shares        []DestinationShare
 

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/streaming-hub/streaming-hub/access"
+	"github.com/streaming-hub/streaming-hub/cmd/internal/commandline"
 	"github.com/streaming-hub/streaming-hub/cmd/internal/settings"
 	"github.com/streaming-hub/streaming-hub/controlplane"
 	"github.com/streaming-hub/streaming-hub/controlplane/adminapi"
@@ -37,6 +38,9 @@ import (
 var version = "dev"
 
 func main() {
+	if status, end := commandline.Judge(os.Stdout, os.Stderr, "controlplane", version, os.Args[1:]); end {
+		os.Exit(status)
+	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "controlplane:", err)
 		os.Exit(1)
@@ -117,6 +121,8 @@ func run() error {
 			Subscriptions: subscriptions,
 			History:       &controlplane.History{DB: database},
 			Redelivery:    &controlplane.Redelivery{DB: database, Now: time.Now, Random: rand.Reader},
+			Replays:       &controlplane.Replays{DB: database, Now: time.Now, Random: rand.Reader},
+			Discarding:    &controlplane.Discarding{DB: database, Now: time.Now, Random: rand.Reader},
 			Quarantine:    &controlplane.Quarantine{DB: database, Now: time.Now, Random: rand.Reader},
 			Observations:  observations, Feed: feed,
 			Tokens: &controlplane.Tokens{DB: database, Access: tokens, Now: time.Now, Random: rand.Reader},

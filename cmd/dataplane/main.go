@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/streaming-hub/streaming-hub/cmd/internal/commandline"
 	"github.com/streaming-hub/streaming-hub/cmd/internal/kafkaopt"
 	"github.com/streaming-hub/streaming-hub/cmd/internal/settings"
 	"github.com/streaming-hub/streaming-hub/dataplane"
@@ -27,6 +28,9 @@ import (
 var version = "dev"
 
 func main() {
+	if status, end := commandline.Judge(os.Stdout, os.Stderr, "dataplane", version, os.Args[1:]); end {
+		os.Exit(status)
+	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "dataplane:", err)
 		os.Exit(1)

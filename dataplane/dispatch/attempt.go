@@ -182,11 +182,11 @@ var errLeaseTooShort = errors.New("the attempt would outlast its lease")
 // route is the way of a job, or why it cannot go now.
 func (p *Pool) route(ctx context.Context, j *job) (*snapshot.Route, *refusal) {
 	d := &j.claim.Delivery
-	tenants, err := p.deps.Tenants.Get(ctx, []hub.TenantID{d.Tenant})
+	tenant, err := p.tenant(ctx, d)
 	if p.outages.Failed("read the subscriptions of deliveries", err) {
 		return nil, &refusal{why: "database", way: db.Release{PutOff: time.Second}}
 	}
-	route := tenants[d.Tenant].Route(d.Subscription)
+	route := tenant.Route(d.Subscription)
 	switch {
 	case route == nil:
 		return nil, p.withoutSubscription(ctx, d)
@@ -210,6 +210,16 @@ func (p *Pool) route(ctx context.Context, j *job) (*snapshot.Route, *refusal) {
 		return nil, &refusal{why: "lease_too_short"}
 	}
 	return route, nil
+}
+
+// tenant is what is known of a delivery's tenant, at most a second old. A test
+// send is about what somebody changed just now: for it the database is asked.
+func (p *Pool) tenant(ctx context.Context, d *hub.Delivery) (*snapshot.Tenant, error) {
+	if d.Test {
+		return p.deps.Tenants.Current(ctx, d.Tenant)
+	}
+	tenants, err := p.deps.Tenants.Get(ctx, []hub.TenantID{d.Tenant})
+	return tenants[d.Tenant], err
 }
 
 // withoutSubscription is what becomes of a delivery whose subscription this

@@ -35,6 +35,7 @@ type Sink interface {
 // Tenants knows the routes of deliveries.
 type Tenants interface {
 	Get(ctx context.Context, ids []hub.TenantID) (map[hub.TenantID]*snapshot.Tenant, error)
+	Current(ctx context.Context, id hub.TenantID) (*snapshot.Tenant, error)
 }
 
 // Circuits are the circuit breakers of destinations.
@@ -88,9 +89,9 @@ type Deps struct {
 	MaxBody int
 	Now     func() time.Time
 	Random  io.Reader
-	Token   func() int64   // a random lease token, never 0
-	Jitter  func() float64 // [0, 1)
-	Tracer  *tracing.Tracer
+	Token   func() int64    // a random lease token, never 0
+	Jitter  func() float64  // [0, 1)
+	Tracer  *tracing.Tracer // nil for no traces
 	Metrics *Metrics
 	Log     *slog.Logger
 }

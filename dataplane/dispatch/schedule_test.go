@@ -186,6 +186,26 @@ func TestPool_test_sends_touch_nothing(t *testing.T) {
 	})
 }
 
+// What a person changed a moment ago is what a test send shows, although other
+// deliveries go by what this process knew a second ago.
+func TestPool_test_send_goes_by_what_is_now(t *testing.T) {
+	bubble(t, 2, nil, func(r *rig) {
+		r.ingest(r.deliveries(0, 1)) // the tenant is known from here on
+		r.after(0)
+		r.store.change(func(c *db.TenantConfig) { c.Subscriptions[0].Destination = r.lanes[1].Destination })
+		list := r.deliveries(0, 1)
+		list[0].Delivery.Test, list[0].Delivery.LastAt, list[0].Delivery.Destination = true, time.Now(), r.lanes[1].Destination
+		r.ingest(list)
+		r.after(100 * time.Millisecond)
+		if sent := r.sink.log(); len(sent) != 2 || sent[1].id != list[0].Delivery.ID {
+			t.Fatalf("sent %+v", sent)
+		}
+		if back := r.queue.givenBack(); len(back) != 0 {
+			t.Errorf("released %+v", back)
+		}
+	})
+}
+
 func TestPool_failure_rate_policy(t *testing.T) {
 	bubble(t, 1, nil, func(r *rig) {
 		r.health.set(true, false)

@@ -111,7 +111,7 @@ type Deps struct {
 	Now          func() time.Time
 	Random       io.Reader
 	Jitter       func() float64
-	Tracer       *tracing.Tracer
+	Tracer       *tracing.Tracer // nil for no traces
 	Metrics      *Metrics
 	Log          *slog.Logger
 }

@@ -67,6 +67,16 @@ func (c *Cache) Get(ctx context.Context, ids []hub.TenantID) (map[hub.TenantID]*
 	return c.atLeast(ctx, ids, nil)
 }
 
+// Current returns a tenant as the database has it now, at the cost of reading
+// it.
+func (c *Cache) Current(ctx context.Context, id hub.TenantID) (*Tenant, error) {
+	loaded, err := c.load(ctx, []hub.TenantID{id})
+	if err != nil {
+		return nil, err
+	}
+	return loaded[id], nil
+}
+
 // AtVersion returns the tenants at exactly the versions given or newer.
 func (c *Cache) AtVersion(ctx context.Context, versions map[hub.TenantID]int64) (map[hub.TenantID]*Tenant, error) {
 	ids := make([]hub.TenantID, 0, len(versions))

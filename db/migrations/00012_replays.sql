@@ -30,6 +30,7 @@ CREATE TABLE replay_jobs (
   released bigint NOT NULL DEFAULT 0,
   skipped bigint NOT NULL DEFAULT 0,
   paced_to timestamptz,
+  told bigint NOT NULL DEFAULT 0,
   canary_passed boolean NOT NULL DEFAULT false,
   judged_tried bigint NOT NULL DEFAULT 0,
   judged_failed bigint NOT NULL DEFAULT 0,
@@ -52,6 +53,7 @@ COMMENT ON COLUMN replay_jobs.scanned_seq IS 'The same of a BACKFILL, which walk
 COMMENT ON COLUMN replay_jobs.shares IS 'Items by destination: [{"d": destination, "n": count}].';
 COMMENT ON COLUMN replay_jobs.next_ordinal IS 'The item that is released next.';
 COMMENT ON COLUMN replay_jobs.paced_to IS 'Up to when the rate is used up.';
+COMMENT ON COLUMN replay_jobs.told IS 'The sum of all counts in the last notice of the live feed.';
 COMMENT ON COLUMN replay_jobs.judged_tried IS 'Items tried before the last start, which are judged no more; judged_failed likewise.';
 
 -- What outcomes count up, apart from the job and without a foreign key to it:

@@ -35,11 +35,12 @@ FROM replay_progress
 WHERE job_id = ANY(@job_ids::uuid[])
 GROUP BY job_id;
 
--- Those that the data plane has to do something about. Served by
--- replay_jobs_active.
+-- Those that the data plane has to do something about; of previews that wait to
+-- be started, those that have waited too long. Served by replay_jobs_active.
 -- name: ActiveReplayJobs :many
 SELECT id, state, created_at FROM replay_jobs
 WHERE state IN ('PREVIEWING', 'READY', 'RUNNING')
+  AND (state <> 'READY' OR created_at <= now() - @ready_for::interval)
 ORDER BY id
 LIMIT @most;
 
@@ -61,7 +62,7 @@ FOR UPDATE SKIP LOCKED;
 UPDATE replay_jobs
 SET state = @state, version = @version, rate_per_second = @rate_per_second, canary = @canary, pause_above_percent = @pause_above_percent,
     next_ordinal = @next_ordinal, released = @released, skipped = @skipped,
-    paced_to = sqlc.narg('paced_to'), canary_passed = @canary_passed,
+    paced_to = sqlc.narg('paced_to'), told = @told, canary_passed = @canary_passed,
     judged_tried = @judged_tried, judged_failed = @judged_failed,
     paused_by = sqlc.narg('paused_by'), reason = @reason,
     previewed_at = sqlc.narg('previewed_at'), started_at = sqlc.narg('started_at'), finished_at = sqlc.narg('finished_at')

@@ -98,9 +98,6 @@ func (b *Broker) Addrs() []string { return b.cluster.ListenAddrs() }
 // Brokers is Addrs as a comma-separated list, the form of a setting.
 func (b *Broker) Brokers() string { return strings.Join(b.Addrs(), ",") }
 
-// Cluster gives tests the broker's fault hooks.
-func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
-
 // Port is the broker's port.
 func (b *Broker) Port() int {
 	addr := b.Addrs()[0]

@@ -50,6 +50,9 @@ type ResolverRoot interface {
 	Mutation() MutationResolver
 	QuarantinedRecord() QuarantinedRecordResolver
 	Query() QueryResolver
+	ReplayJob() ReplayJobResolver
+	ReplayProgress() ReplayProgressResolver
+	ReplayShare() ReplayShareResolver
 	Subscription() SubscriptionResolver
 }
 
@@ -134,6 +137,19 @@ type ComplexityRoot struct {
 		ID        func(childComplexity int) int
 		Object    func(childComplexity int) int
 		TenantID  func(childComplexity int) int
+	}
+
+	BackfillRange struct {
+		EventSubscriptionID func(childComplexity int) int
+		FirstSeq            func(childComplexity int) int
+		LastSeq             func(childComplexity int) int
+		ReceivedAfter       func(childComplexity int) int
+		ReceivedBefore      func(childComplexity int) int
+	}
+
+	CancelReplayPayload struct {
+		ReplayJob  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
 	}
 
 	CircuitBreaker struct {
@@ -304,6 +320,11 @@ type ComplexityRoot struct {
 	DisableEventSubscriptionPayload struct {
 		EventSubscription func(childComplexity int) int
 		UserErrors        func(childComplexity int) int
+	}
+
+	DiscardDeadLettersPayload struct {
+		Deliveries func(childComplexity int) int
+		UserErrors func(childComplexity int) int
 	}
 
 	DlqObservation struct {
@@ -530,18 +551,26 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
+		CancelReplay              func(childComplexity int, input model.CancelReplayInput) int
 		CreateAPIToken            func(childComplexity int, input model.CreateAPITokenInput) int
 		CreateEventSubscription   func(childComplexity int, input model.CreateEventSubscriptionInput) int
 		DeleteEventSubscription   func(childComplexity int, input model.DeleteEventSubscriptionInput) int
 		DisableEventSubscription  func(childComplexity int, input model.DisableEventSubscriptionInput) int
+		DiscardDeadLetters        func(childComplexity int, input model.DiscardDeadLettersInput) int
 		EnableDestination         func(childComplexity int, input model.EnableDestinationInput) int
 		EnableEventSubscription   func(childComplexity int, input model.EnableEventSubscriptionInput) int
+		PauseReplay               func(childComplexity int, input model.PauseReplayInput) int
+		PreviewBackfill           func(childComplexity int, input model.PreviewBackfillInput) int
+		PreviewReplay             func(childComplexity int, input model.PreviewReplayInput) int
 		ReadmitQuarantinedRecords func(childComplexity int, input model.ReadmitQuarantinedRecordsInput) int
 		Redeliver                 func(childComplexity int, input model.RedeliverInput) int
+		ResumeReplay              func(childComplexity int, input model.ResumeReplayInput) int
 		RevokeAPIToken            func(childComplexity int, input model.RevokeAPITokenInput) int
 		RevokeSigningSecret       func(childComplexity int, input model.RevokeSigningSecretInput) int
 		RotateSigningSecret       func(childComplexity int, input model.RotateSigningSecretInput) int
 		SendTestEvent             func(childComplexity int, input model.SendTestEventInput) int
+		StartBackfill             func(childComplexity int, input model.StartBackfillInput) int
+		StartReplay               func(childComplexity int, input model.StartReplayInput) int
 		UpdateEventSubscription   func(childComplexity int, input model.UpdateEventSubscriptionInput) int
 		VerifyEventSubscription   func(childComplexity int, input model.VerifyEventSubscriptionInput) int
 	}
@@ -549,6 +578,21 @@ type ComplexityRoot struct {
 	PageInfo struct {
 		EndCursor   func(childComplexity int) int
 		HasNextPage func(childComplexity int) int
+	}
+
+	PauseReplayPayload struct {
+		ReplayJob  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	PreviewBackfillPayload struct {
+		ReplayJob  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	PreviewReplayPayload struct {
+		ReplayJob  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
 	}
 
 	QuarantinedRecord struct {
@@ -596,6 +640,8 @@ type ComplexityRoot struct {
 		FailureSpans       func(childComplexity int, first int32, after *string, filter *model.FailureSpanFilter) int
 		Node               func(childComplexity int, id string) int
 		QuarantinedRecords func(childComplexity int, first int32, after *string, filter *model.QuarantinedRecordFilter) int
+		ReplayJob          func(childComplexity int, id string) int
+		ReplayJobs         func(childComplexity int, first int32, after *string, filter *model.ReplayJobFilter) int
 		RetryPreview       func(childComplexity int, policy model.RetryPolicyInput) int
 		Viewer             func(childComplexity int) int
 	}
@@ -618,6 +664,95 @@ type ComplexityRoot struct {
 
 	RedeliverPayload struct {
 		Delivery   func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	ReplayFilter struct {
+		CreatedAfter        func(childComplexity int) int
+		CreatedBefore       func(childComplexity int) int
+		DestinationID       func(childComplexity int) int
+		EndedAfter          func(childComplexity int) int
+		EndedBefore         func(childComplexity int) int
+		EventSubscriptionID func(childComplexity int) int
+		EventType           func(childComplexity int) int
+		Fingerprint         func(childComplexity int) int
+		Ids                 func(childComplexity int) int
+		Reason              func(childComplexity int) int
+		States              func(childComplexity int) int
+	}
+
+	ReplayJob struct {
+		AlreadyDelivered   func(childComplexity int) int
+		ByDestination      func(childComplexity int, first int32) int
+		Canary             func(childComplexity int) int
+		CreatedAt          func(childComplexity int) int
+		CreatedBy          func(childComplexity int) int
+		Dead               func(childComplexity int) int
+		Delivered          func(childComplexity int) int
+		DestinationCount   func(childComplexity int) int
+		EstimatedDuration  func(childComplexity int) int
+		Explanation        func(childComplexity int) int
+		Failed             func(childComplexity int) int
+		Filter             func(childComplexity int) int
+		FinishedAt         func(childComplexity int) int
+		ID                 func(childComplexity int) int
+		Kind               func(childComplexity int) int
+		PauseAbovePercent  func(childComplexity int) int
+		PausedBy           func(childComplexity int) int
+		Pending            func(childComplexity int) int
+		PossibleDuplicates func(childComplexity int) int
+		PreviewedAt        func(childComplexity int) int
+		Range              func(childComplexity int) int
+		RatePerSecond      func(childComplexity int) int
+		Reason             func(childComplexity int) int
+		Released           func(childComplexity int) int
+		Skipped            func(childComplexity int) int
+		StartedAt          func(childComplexity int) int
+		State              func(childComplexity int) int
+		TenantID           func(childComplexity int) int
+		Total              func(childComplexity int) int
+		Tried              func(childComplexity int) int
+		Undeliverable      func(childComplexity int) int
+		Version            func(childComplexity int) int
+	}
+
+	ReplayJobConnection struct {
+		Edges      func(childComplexity int) int
+		LiveCursor func(childComplexity int) int
+		Nodes      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+	}
+
+	ReplayJobEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	ReplayProgress struct {
+		At        func(childComplexity int) int
+		Cursor    func(childComplexity int) int
+		Dead      func(childComplexity int) int
+		Delivered func(childComplexity int) int
+		Failed    func(childComplexity int) int
+		JobID     func(childComplexity int) int
+		Reason    func(childComplexity int) int
+		Released  func(childComplexity int) int
+		ReplayJob func(childComplexity int) int
+		Skipped   func(childComplexity int) int
+		State     func(childComplexity int) int
+		TenantID  func(childComplexity int) int
+		Total     func(childComplexity int) int
+		Tried     func(childComplexity int) int
+	}
+
+	ReplayShare struct {
+		Count         func(childComplexity int) int
+		Destination   func(childComplexity int) int
+		DestinationID func(childComplexity int) int
+	}
+
+	ResumeReplayPayload struct {
+		ReplayJob  func(childComplexity int) int
 		UserErrors func(childComplexity int) int
 	}
 
@@ -672,11 +807,22 @@ type ComplexityRoot struct {
 		Version   func(childComplexity int) int
 	}
 
+	StartBackfillPayload struct {
+		ReplayJob  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
+	StartReplayPayload struct {
+		ReplayJob  func(childComplexity int) int
+		UserErrors func(childComplexity int) int
+	}
+
 	Subscription struct {
 		CircuitBreakerChanged func(childComplexity int, filter *model.CircuitBreakerFilter, after *string) int
 		DeadLetterAdded       func(childComplexity int, filter *model.DeadLetterFilter, after *string) int
 		DeliveryOutcomes      func(childComplexity int, filter *model.DeliveryFilter, after *string) int
 		FailureSpanChanged    func(childComplexity int, filter *model.FailureSpanFilter, after *string) int
+		ReplayProgress        func(childComplexity int, filter *model.ReplayProgressFilter, after *string) int
 	}
 
 	UpdateEventSubscriptionPayload struct {
@@ -789,6 +935,14 @@ type MutationResolver interface {
 	EnableDestination(ctx context.Context, input model.EnableDestinationInput) (*model.EnableDestinationPayload, error)
 	ReadmitQuarantinedRecords(ctx context.Context, input model.ReadmitQuarantinedRecordsInput) (*model.ReadmitQuarantinedRecordsPayload, error)
 	Redeliver(ctx context.Context, input model.RedeliverInput) (*model.RedeliverPayload, error)
+	PreviewReplay(ctx context.Context, input model.PreviewReplayInput) (*model.PreviewReplayPayload, error)
+	StartReplay(ctx context.Context, input model.StartReplayInput) (*model.StartReplayPayload, error)
+	PauseReplay(ctx context.Context, input model.PauseReplayInput) (*model.PauseReplayPayload, error)
+	ResumeReplay(ctx context.Context, input model.ResumeReplayInput) (*model.ResumeReplayPayload, error)
+	CancelReplay(ctx context.Context, input model.CancelReplayInput) (*model.CancelReplayPayload, error)
+	PreviewBackfill(ctx context.Context, input model.PreviewBackfillInput) (*model.PreviewBackfillPayload, error)
+	StartBackfill(ctx context.Context, input model.StartBackfillInput) (*model.StartBackfillPayload, error)
+	DiscardDeadLetters(ctx context.Context, input model.DiscardDeadLettersInput) (*model.DiscardDeadLettersPayload, error)
 	CreateAPIToken(ctx context.Context, input model.CreateAPITokenInput) (*model.CreateAPITokenPayload, error)
 	RevokeAPIToken(ctx context.Context, input model.RevokeAPITokenInput) (*model.RevokeAPITokenPayload, error)
 }
@@ -816,12 +970,26 @@ type QueryResolver interface {
 	DlqObservations(ctx context.Context, first int32, after *string, filter *model.DlqObservationFilter) (*model.DlqObservationConnection, error)
 	APITokens(ctx context.Context, first int32, after *string, filter *model.APITokenFilter) (*model.APITokenConnection, error)
 	AuditLog(ctx context.Context, first int32, after *string, filter *model.AuditLogFilter) (*model.AuditLogConnection, error)
+	ReplayJob(ctx context.Context, id string) (*model.ReplayJob, error)
+	ReplayJobs(ctx context.Context, first int32, after *string, filter *model.ReplayJobFilter) (*model.ReplayJobConnection, error)
+}
+type ReplayJobResolver interface {
+	ByDestination(ctx context.Context, obj *model.ReplayJob, first int32) ([]*model.ReplayShare, error)
+
+	EstimatedDuration(ctx context.Context, obj *model.ReplayJob) (*time.Duration, error)
+}
+type ReplayProgressResolver interface {
+	ReplayJob(ctx context.Context, obj *model.ReplayProgress) (*model.ReplayJob, error)
+}
+type ReplayShareResolver interface {
+	Destination(ctx context.Context, obj *model.ReplayShare) (*model.Destination, error)
 }
 type SubscriptionResolver interface {
 	DeliveryOutcomes(ctx context.Context, filter *model.DeliveryFilter, after *string) (<-chan model.DeliveryOutcomeItem, error)
 	DeadLetterAdded(ctx context.Context, filter *model.DeadLetterFilter, after *string) (<-chan model.DeliveryOutcomeItem, error)
 	CircuitBreakerChanged(ctx context.Context, filter *model.CircuitBreakerFilter, after *string) (<-chan model.CircuitBreakerItem, error)
 	FailureSpanChanged(ctx context.Context, filter *model.FailureSpanFilter, after *string) (<-chan model.FailureSpanItem, error)
+	ReplayProgress(ctx context.Context, filter *model.ReplayProgressFilter, after *string) (<-chan model.ReplayProgressItem, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -1162,6 +1330,50 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditLogEntry.TenantID(childComplexity), true
+
+	case "BackfillRange.eventSubscriptionId":
+		if e.ComplexityRoot.BackfillRange.EventSubscriptionID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BackfillRange.EventSubscriptionID(childComplexity), true
+	case "BackfillRange.firstSeq":
+		if e.ComplexityRoot.BackfillRange.FirstSeq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BackfillRange.FirstSeq(childComplexity), true
+	case "BackfillRange.lastSeq":
+		if e.ComplexityRoot.BackfillRange.LastSeq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BackfillRange.LastSeq(childComplexity), true
+	case "BackfillRange.receivedAfter":
+		if e.ComplexityRoot.BackfillRange.ReceivedAfter == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BackfillRange.ReceivedAfter(childComplexity), true
+	case "BackfillRange.receivedBefore":
+		if e.ComplexityRoot.BackfillRange.ReceivedBefore == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BackfillRange.ReceivedBefore(childComplexity), true
+
+	case "CancelReplayPayload.replayJob":
+		if e.ComplexityRoot.CancelReplayPayload.ReplayJob == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CancelReplayPayload.ReplayJob(childComplexity), true
+	case "CancelReplayPayload.userErrors":
+		if e.ComplexityRoot.CancelReplayPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CancelReplayPayload.UserErrors(childComplexity), true
 
 	case "CircuitBreaker.cause":
 		if e.ComplexityRoot.CircuitBreaker.Cause == nil {
@@ -1876,6 +2088,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.DisableEventSubscriptionPayload.UserErrors(childComplexity), true
+
+	case "DiscardDeadLettersPayload.deliveries":
+		if e.ComplexityRoot.DiscardDeadLettersPayload.Deliveries == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DiscardDeadLettersPayload.Deliveries(childComplexity), true
+	case "DiscardDeadLettersPayload.userErrors":
+		if e.ComplexityRoot.DiscardDeadLettersPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DiscardDeadLettersPayload.UserErrors(childComplexity), true
 
 	case "DlqObservation.attributes":
 		if e.ComplexityRoot.DlqObservation.Attributes == nil {
@@ -2834,6 +3059,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.MatchVerdict.Summary(childComplexity), true
 
+	case "Mutation.cancelReplay":
+		if e.ComplexityRoot.Mutation.CancelReplay == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_cancelReplay_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CancelReplay(childComplexity, args["input"].(model.CancelReplayInput)), true
 	case "Mutation.createApiToken":
 		if e.ComplexityRoot.Mutation.CreateAPIToken == nil {
 			break
@@ -2878,6 +3114,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DisableEventSubscription(childComplexity, args["input"].(model.DisableEventSubscriptionInput)), true
+	case "Mutation.discardDeadLetters":
+		if e.ComplexityRoot.Mutation.DiscardDeadLetters == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_discardDeadLetters_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DiscardDeadLetters(childComplexity, args["input"].(model.DiscardDeadLettersInput)), true
 	case "Mutation.enableDestination":
 		if e.ComplexityRoot.Mutation.EnableDestination == nil {
 			break
@@ -2900,6 +3147,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.EnableEventSubscription(childComplexity, args["input"].(model.EnableEventSubscriptionInput)), true
+	case "Mutation.pauseReplay":
+		if e.ComplexityRoot.Mutation.PauseReplay == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_pauseReplay_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.PauseReplay(childComplexity, args["input"].(model.PauseReplayInput)), true
+	case "Mutation.previewBackfill":
+		if e.ComplexityRoot.Mutation.PreviewBackfill == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_previewBackfill_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.PreviewBackfill(childComplexity, args["input"].(model.PreviewBackfillInput)), true
+	case "Mutation.previewReplay":
+		if e.ComplexityRoot.Mutation.PreviewReplay == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_previewReplay_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.PreviewReplay(childComplexity, args["input"].(model.PreviewReplayInput)), true
 	case "Mutation.readmitQuarantinedRecords":
 		if e.ComplexityRoot.Mutation.ReadmitQuarantinedRecords == nil {
 			break
@@ -2922,6 +3202,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Redeliver(childComplexity, args["input"].(model.RedeliverInput)), true
+	case "Mutation.resumeReplay":
+		if e.ComplexityRoot.Mutation.ResumeReplay == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_resumeReplay_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ResumeReplay(childComplexity, args["input"].(model.ResumeReplayInput)), true
 	case "Mutation.revokeApiToken":
 		if e.ComplexityRoot.Mutation.RevokeAPIToken == nil {
 			break
@@ -2966,6 +3257,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SendTestEvent(childComplexity, args["input"].(model.SendTestEventInput)), true
+	case "Mutation.startBackfill":
+		if e.ComplexityRoot.Mutation.StartBackfill == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_startBackfill_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.StartBackfill(childComplexity, args["input"].(model.StartBackfillInput)), true
+	case "Mutation.startReplay":
+		if e.ComplexityRoot.Mutation.StartReplay == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_startReplay_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.StartReplay(childComplexity, args["input"].(model.StartReplayInput)), true
 	case "Mutation.updateEventSubscription":
 		if e.ComplexityRoot.Mutation.UpdateEventSubscription == nil {
 			break
@@ -3001,6 +3314,45 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PageInfo.HasNextPage(childComplexity), true
+
+	case "PauseReplayPayload.replayJob":
+		if e.ComplexityRoot.PauseReplayPayload.ReplayJob == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PauseReplayPayload.ReplayJob(childComplexity), true
+	case "PauseReplayPayload.userErrors":
+		if e.ComplexityRoot.PauseReplayPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PauseReplayPayload.UserErrors(childComplexity), true
+
+	case "PreviewBackfillPayload.replayJob":
+		if e.ComplexityRoot.PreviewBackfillPayload.ReplayJob == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PreviewBackfillPayload.ReplayJob(childComplexity), true
+	case "PreviewBackfillPayload.userErrors":
+		if e.ComplexityRoot.PreviewBackfillPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PreviewBackfillPayload.UserErrors(childComplexity), true
+
+	case "PreviewReplayPayload.replayJob":
+		if e.ComplexityRoot.PreviewReplayPayload.ReplayJob == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PreviewReplayPayload.ReplayJob(childComplexity), true
+	case "PreviewReplayPayload.userErrors":
+		if e.ComplexityRoot.PreviewReplayPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PreviewReplayPayload.UserErrors(childComplexity), true
 
 	case "QuarantinedRecord.body":
 		if e.ComplexityRoot.QuarantinedRecord.Body == nil {
@@ -3301,6 +3653,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.QuarantinedRecords(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.QuarantinedRecordFilter)), true
+	case "Query.replayJob":
+		if e.ComplexityRoot.Query.ReplayJob == nil {
+			break
+		}
+
+		args, err := ec.field_Query_replayJob_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.ReplayJob(childComplexity, args["id"].(string)), true
+	case "Query.replayJobs":
+		if e.ComplexityRoot.Query.ReplayJobs == nil {
+			break
+		}
+
+		args, err := ec.field_Query_replayJobs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.ReplayJobs(childComplexity, args["first"].(int32), args["after"].(*string), args["filter"].(*model.ReplayJobFilter)), true
 	case "Query.retryPreview":
 		if e.ComplexityRoot.Query.RetryPreview == nil {
 			break
@@ -3376,6 +3750,426 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RedeliverPayload.UserErrors(childComplexity), true
+
+	case "ReplayFilter.createdAfter":
+		if e.ComplexityRoot.ReplayFilter.CreatedAfter == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayFilter.CreatedAfter(childComplexity), true
+	case "ReplayFilter.createdBefore":
+		if e.ComplexityRoot.ReplayFilter.CreatedBefore == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayFilter.CreatedBefore(childComplexity), true
+	case "ReplayFilter.destinationId":
+		if e.ComplexityRoot.ReplayFilter.DestinationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayFilter.DestinationID(childComplexity), true
+	case "ReplayFilter.endedAfter":
+		if e.ComplexityRoot.ReplayFilter.EndedAfter == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayFilter.EndedAfter(childComplexity), true
+	case "ReplayFilter.endedBefore":
+		if e.ComplexityRoot.ReplayFilter.EndedBefore == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayFilter.EndedBefore(childComplexity), true
+	case "ReplayFilter.eventSubscriptionId":
+		if e.ComplexityRoot.ReplayFilter.EventSubscriptionID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayFilter.EventSubscriptionID(childComplexity), true
+	case "ReplayFilter.eventType":
+		if e.ComplexityRoot.ReplayFilter.EventType == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayFilter.EventType(childComplexity), true
+	case "ReplayFilter.fingerprint":
+		if e.ComplexityRoot.ReplayFilter.Fingerprint == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayFilter.Fingerprint(childComplexity), true
+	case "ReplayFilter.ids":
+		if e.ComplexityRoot.ReplayFilter.Ids == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayFilter.Ids(childComplexity), true
+	case "ReplayFilter.reason":
+		if e.ComplexityRoot.ReplayFilter.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayFilter.Reason(childComplexity), true
+	case "ReplayFilter.states":
+		if e.ComplexityRoot.ReplayFilter.States == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayFilter.States(childComplexity), true
+
+	case "ReplayJob.alreadyDelivered":
+		if e.ComplexityRoot.ReplayJob.AlreadyDelivered == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.AlreadyDelivered(childComplexity), true
+	case "ReplayJob.byDestination":
+		if e.ComplexityRoot.ReplayJob.ByDestination == nil {
+			break
+		}
+
+		args, err := ec.field_ReplayJob_byDestination_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.ReplayJob.ByDestination(childComplexity, args["first"].(int32)), true
+	case "ReplayJob.canary":
+		if e.ComplexityRoot.ReplayJob.Canary == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Canary(childComplexity), true
+	case "ReplayJob.createdAt":
+		if e.ComplexityRoot.ReplayJob.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.CreatedAt(childComplexity), true
+	case "ReplayJob.createdBy":
+		if e.ComplexityRoot.ReplayJob.CreatedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.CreatedBy(childComplexity), true
+	case "ReplayJob.dead":
+		if e.ComplexityRoot.ReplayJob.Dead == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Dead(childComplexity), true
+	case "ReplayJob.delivered":
+		if e.ComplexityRoot.ReplayJob.Delivered == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Delivered(childComplexity), true
+	case "ReplayJob.destinationCount":
+		if e.ComplexityRoot.ReplayJob.DestinationCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.DestinationCount(childComplexity), true
+	case "ReplayJob.estimatedDuration":
+		if e.ComplexityRoot.ReplayJob.EstimatedDuration == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.EstimatedDuration(childComplexity), true
+	case "ReplayJob.explanation":
+		if e.ComplexityRoot.ReplayJob.Explanation == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Explanation(childComplexity), true
+	case "ReplayJob.failed":
+		if e.ComplexityRoot.ReplayJob.Failed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Failed(childComplexity), true
+	case "ReplayJob.filter":
+		if e.ComplexityRoot.ReplayJob.Filter == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Filter(childComplexity), true
+	case "ReplayJob.finishedAt":
+		if e.ComplexityRoot.ReplayJob.FinishedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.FinishedAt(childComplexity), true
+	case "ReplayJob.id":
+		if e.ComplexityRoot.ReplayJob.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.ID(childComplexity), true
+	case "ReplayJob.kind":
+		if e.ComplexityRoot.ReplayJob.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Kind(childComplexity), true
+	case "ReplayJob.pauseAbovePercent":
+		if e.ComplexityRoot.ReplayJob.PauseAbovePercent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.PauseAbovePercent(childComplexity), true
+	case "ReplayJob.pausedBy":
+		if e.ComplexityRoot.ReplayJob.PausedBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.PausedBy(childComplexity), true
+	case "ReplayJob.pending":
+		if e.ComplexityRoot.ReplayJob.Pending == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Pending(childComplexity), true
+	case "ReplayJob.possibleDuplicates":
+		if e.ComplexityRoot.ReplayJob.PossibleDuplicates == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.PossibleDuplicates(childComplexity), true
+	case "ReplayJob.previewedAt":
+		if e.ComplexityRoot.ReplayJob.PreviewedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.PreviewedAt(childComplexity), true
+	case "ReplayJob.range":
+		if e.ComplexityRoot.ReplayJob.Range == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Range(childComplexity), true
+	case "ReplayJob.ratePerSecond":
+		if e.ComplexityRoot.ReplayJob.RatePerSecond == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.RatePerSecond(childComplexity), true
+	case "ReplayJob.reason":
+		if e.ComplexityRoot.ReplayJob.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Reason(childComplexity), true
+	case "ReplayJob.released":
+		if e.ComplexityRoot.ReplayJob.Released == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Released(childComplexity), true
+	case "ReplayJob.skipped":
+		if e.ComplexityRoot.ReplayJob.Skipped == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Skipped(childComplexity), true
+	case "ReplayJob.startedAt":
+		if e.ComplexityRoot.ReplayJob.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.StartedAt(childComplexity), true
+	case "ReplayJob.state":
+		if e.ComplexityRoot.ReplayJob.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.State(childComplexity), true
+	case "ReplayJob.tenantId":
+		if e.ComplexityRoot.ReplayJob.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.TenantID(childComplexity), true
+	case "ReplayJob.total":
+		if e.ComplexityRoot.ReplayJob.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Total(childComplexity), true
+	case "ReplayJob.tried":
+		if e.ComplexityRoot.ReplayJob.Tried == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Tried(childComplexity), true
+	case "ReplayJob.undeliverable":
+		if e.ComplexityRoot.ReplayJob.Undeliverable == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Undeliverable(childComplexity), true
+	case "ReplayJob.version":
+		if e.ComplexityRoot.ReplayJob.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJob.Version(childComplexity), true
+
+	case "ReplayJobConnection.edges":
+		if e.ComplexityRoot.ReplayJobConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJobConnection.Edges(childComplexity), true
+	case "ReplayJobConnection.liveCursor":
+		if e.ComplexityRoot.ReplayJobConnection.LiveCursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJobConnection.LiveCursor(childComplexity), true
+	case "ReplayJobConnection.nodes":
+		if e.ComplexityRoot.ReplayJobConnection.Nodes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJobConnection.Nodes(childComplexity), true
+	case "ReplayJobConnection.pageInfo":
+		if e.ComplexityRoot.ReplayJobConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJobConnection.PageInfo(childComplexity), true
+
+	case "ReplayJobEdge.cursor":
+		if e.ComplexityRoot.ReplayJobEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJobEdge.Cursor(childComplexity), true
+	case "ReplayJobEdge.node":
+		if e.ComplexityRoot.ReplayJobEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayJobEdge.Node(childComplexity), true
+
+	case "ReplayProgress.at":
+		if e.ComplexityRoot.ReplayProgress.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.At(childComplexity), true
+	case "ReplayProgress.cursor":
+		if e.ComplexityRoot.ReplayProgress.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.Cursor(childComplexity), true
+	case "ReplayProgress.dead":
+		if e.ComplexityRoot.ReplayProgress.Dead == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.Dead(childComplexity), true
+	case "ReplayProgress.delivered":
+		if e.ComplexityRoot.ReplayProgress.Delivered == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.Delivered(childComplexity), true
+	case "ReplayProgress.failed":
+		if e.ComplexityRoot.ReplayProgress.Failed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.Failed(childComplexity), true
+	case "ReplayProgress.jobId":
+		if e.ComplexityRoot.ReplayProgress.JobID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.JobID(childComplexity), true
+	case "ReplayProgress.reason":
+		if e.ComplexityRoot.ReplayProgress.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.Reason(childComplexity), true
+	case "ReplayProgress.released":
+		if e.ComplexityRoot.ReplayProgress.Released == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.Released(childComplexity), true
+	case "ReplayProgress.replayJob":
+		if e.ComplexityRoot.ReplayProgress.ReplayJob == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.ReplayJob(childComplexity), true
+	case "ReplayProgress.skipped":
+		if e.ComplexityRoot.ReplayProgress.Skipped == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.Skipped(childComplexity), true
+	case "ReplayProgress.state":
+		if e.ComplexityRoot.ReplayProgress.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.State(childComplexity), true
+	case "ReplayProgress.tenantId":
+		if e.ComplexityRoot.ReplayProgress.TenantID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.TenantID(childComplexity), true
+	case "ReplayProgress.total":
+		if e.ComplexityRoot.ReplayProgress.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.Total(childComplexity), true
+	case "ReplayProgress.tried":
+		if e.ComplexityRoot.ReplayProgress.Tried == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayProgress.Tried(childComplexity), true
+
+	case "ReplayShare.count":
+		if e.ComplexityRoot.ReplayShare.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayShare.Count(childComplexity), true
+	case "ReplayShare.destination":
+		if e.ComplexityRoot.ReplayShare.Destination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayShare.Destination(childComplexity), true
+	case "ReplayShare.destinationId":
+		if e.ComplexityRoot.ReplayShare.DestinationID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReplayShare.DestinationID(childComplexity), true
+
+	case "ResumeReplayPayload.replayJob":
+		if e.ComplexityRoot.ResumeReplayPayload.ReplayJob == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ResumeReplayPayload.ReplayJob(childComplexity), true
+	case "ResumeReplayPayload.userErrors":
+		if e.ComplexityRoot.ResumeReplayPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ResumeReplayPayload.UserErrors(childComplexity), true
 
 	case "RetryPolicy.attempts":
 		if e.ComplexityRoot.RetryPolicy.Attempts == nil {
@@ -3547,6 +4341,32 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SigningKey.Version(childComplexity), true
 
+	case "StartBackfillPayload.replayJob":
+		if e.ComplexityRoot.StartBackfillPayload.ReplayJob == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartBackfillPayload.ReplayJob(childComplexity), true
+	case "StartBackfillPayload.userErrors":
+		if e.ComplexityRoot.StartBackfillPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartBackfillPayload.UserErrors(childComplexity), true
+
+	case "StartReplayPayload.replayJob":
+		if e.ComplexityRoot.StartReplayPayload.ReplayJob == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartReplayPayload.ReplayJob(childComplexity), true
+	case "StartReplayPayload.userErrors":
+		if e.ComplexityRoot.StartReplayPayload.UserErrors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StartReplayPayload.UserErrors(childComplexity), true
+
 	case "Subscription.circuitBreakerChanged":
 		if e.ComplexityRoot.Subscription.CircuitBreakerChanged == nil {
 			break
@@ -3591,6 +4411,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Subscription.FailureSpanChanged(childComplexity, args["filter"].(*model.FailureSpanFilter), args["after"].(*string)), true
+	case "Subscription.replayProgress":
+		if e.ComplexityRoot.Subscription.ReplayProgress == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_replayProgress_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.ReplayProgress(childComplexity, args["filter"].(*model.ReplayProgressFilter), args["after"].(*string)), true
 
 	case "UpdateEventSubscriptionPayload.eventSubscription":
 		if e.ComplexityRoot.UpdateEventSubscriptionPayload.EventSubscription == nil {
@@ -3730,6 +4561,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("AuditLogFilter", ec.unmarshalInputAuditLogFilter),
 			graphql.NewInputUnmarshaler("BasicCredentialInput", ec.unmarshalInputBasicCredentialInput),
 			graphql.NewInputUnmarshaler("BearerCredentialInput", ec.unmarshalInputBearerCredentialInput),
+			graphql.NewInputUnmarshaler("CancelReplayInput", ec.unmarshalInputCancelReplayInput),
 			graphql.NewInputUnmarshaler("CircuitBreakerFilter", ec.unmarshalInputCircuitBreakerFilter),
 			graphql.NewInputUnmarshaler("ClientCertificateInput", ec.unmarshalInputClientCertificateInput),
 			graphql.NewInputUnmarshaler("CreateApiTokenInput", ec.unmarshalInputCreateApiTokenInput),
@@ -3742,6 +4574,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("DestinationInput", ec.unmarshalInputDestinationInput),
 			graphql.NewInputUnmarshaler("DestinationUpdateInput", ec.unmarshalInputDestinationUpdateInput),
 			graphql.NewInputUnmarshaler("DisableEventSubscriptionInput", ec.unmarshalInputDisableEventSubscriptionInput),
+			graphql.NewInputUnmarshaler("DiscardDeadLettersInput", ec.unmarshalInputDiscardDeadLettersInput),
 			graphql.NewInputUnmarshaler("DlqObservationFilter", ec.unmarshalInputDlqObservationFilter),
 			graphql.NewInputUnmarshaler("EnableDestinationInput", ec.unmarshalInputEnableDestinationInput),
 			graphql.NewInputUnmarshaler("EnableEventSubscriptionInput", ec.unmarshalInputEnableEventSubscriptionInput),
@@ -3753,15 +4586,24 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			graphql.NewInputUnmarshaler("FailureSpanFilter", ec.unmarshalInputFailureSpanFilter),
 			graphql.NewInputUnmarshaler("HeaderCredentialInput", ec.unmarshalInputHeaderCredentialInput),
 			graphql.NewInputUnmarshaler("HttpHeaderInput", ec.unmarshalInputHttpHeaderInput),
+			graphql.NewInputUnmarshaler("PauseReplayInput", ec.unmarshalInputPauseReplayInput),
+			graphql.NewInputUnmarshaler("PreviewBackfillInput", ec.unmarshalInputPreviewBackfillInput),
+			graphql.NewInputUnmarshaler("PreviewReplayInput", ec.unmarshalInputPreviewReplayInput),
 			graphql.NewInputUnmarshaler("QuarantinedRecordFilter", ec.unmarshalInputQuarantinedRecordFilter),
 			graphql.NewInputUnmarshaler("ReadmitQuarantinedRecordsInput", ec.unmarshalInputReadmitQuarantinedRecordsInput),
 			graphql.NewInputUnmarshaler("RedeliverInput", ec.unmarshalInputRedeliverInput),
+			graphql.NewInputUnmarshaler("ReplayFilterInput", ec.unmarshalInputReplayFilterInput),
+			graphql.NewInputUnmarshaler("ReplayJobFilter", ec.unmarshalInputReplayJobFilter),
+			graphql.NewInputUnmarshaler("ReplayProgressFilter", ec.unmarshalInputReplayProgressFilter),
+			graphql.NewInputUnmarshaler("ResumeReplayInput", ec.unmarshalInputResumeReplayInput),
 			graphql.NewInputUnmarshaler("RetryPolicyInput", ec.unmarshalInputRetryPolicyInput),
 			graphql.NewInputUnmarshaler("RevokeApiTokenInput", ec.unmarshalInputRevokeApiTokenInput),
 			graphql.NewInputUnmarshaler("RevokeSigningSecretInput", ec.unmarshalInputRevokeSigningSecretInput),
 			graphql.NewInputUnmarshaler("RotateSigningSecretInput", ec.unmarshalInputRotateSigningSecretInput),
 			graphql.NewInputUnmarshaler("ScheduleInput", ec.unmarshalInputScheduleInput),
 			graphql.NewInputUnmarshaler("SendTestEventInput", ec.unmarshalInputSendTestEventInput),
+			graphql.NewInputUnmarshaler("StartBackfillInput", ec.unmarshalInputStartBackfillInput),
+			graphql.NewInputUnmarshaler("StartReplayInput", ec.unmarshalInputStartReplayInput),
 			graphql.NewInputUnmarshaler("UpdateEventSubscriptionInput", ec.unmarshalInputUpdateEventSubscriptionInput),
 			graphql.NewInputUnmarshaler("VerifyEventSubscriptionInput", ec.unmarshalInputVerifyEventSubscriptionInput),
 		)
@@ -4067,6 +4909,26 @@ type Query {
     "Which entries; all that the viewer may read when absent."
     filter: AuditLogFilter
   ): AuditLogConnection!
+
+  "One replay or backfill; null when it does not exist or belongs to another tenant."
+  replayJob(
+    "Global id, ` + "`" + `rpl_…` + "`" + `."
+    id: ID!
+  ): ReplayJob
+
+  """
+  Replays and backfills, the newest first. Those over all tenants are for scope PLATFORM. With
+  a filter by kind or state a page can be short or empty while ` + "`" + `pageInfo.hasNextPage` + "`" + ` is true;
+  go on with ` + "`" + `endCursor` + "`" + `.
+  """
+  replayJobs(
+    "How many, 1 to 100."
+    first: Int! = 20
+    "The ` + "`" + `endCursor` + "`" + ` of the page before."
+    after: String
+    "Which ones; all of the viewer's when absent."
+    filter: ReplayJobFilter
+  ): ReplayJobConnection!
 }
 
 "What may be changed. Domain errors are in ` + "`" + `userErrors` + "`" + `; GraphQL errors mean missing rights, exceeded limits or a fault of the hub."
@@ -4199,6 +5061,88 @@ type Mutation {
   ): RedeliverPayload!
 
   """
+  Makes a replay job: the deliveries that the filter names now are gone through and frozen as
+  its set, so that what runs is what was previewed. It is PREVIEWING until all of them are
+  counted, then READY for 24 hours, with exact counts; nothing is sent before ` + "`" + `startReplay` + "`" + `. At
+  most 1 000 000 deliveries. Refused, with the reason, when an event subscription that the
+  filter names is gone, disabled or not verified. Two calls alike within half a second, by a
+  double click, make one job. Needs role OPERATOR.
+  """
+  previewReplay(
+    "What to replay, and how."
+    input: PreviewReplayInput!
+  ): PreviewReplayPayload!
+
+  """
+  Lets a replay that is READY run: each delivery of its set gets a fresh run of its retry
+  policy, as by ` + "`" + `redeliver` + "`" + `, at the job's rate. One that is not settled any more, or that
+  cannot be delivered, is skipped. A job that runs already stays as it is. Refused, with the
+  reason, when nothing of the set could be delivered. Needs role OPERATOR.
+  """
+  startReplay(
+    "Which job, and how."
+    input: StartReplayInput!
+  ): StartReplayPayload!
+
+  """
+  Holds back what a replay or backfill has not released yet; what was released goes on. A job
+  that is paused stays as it is. Needs role OPERATOR.
+  """
+  pauseReplay(
+    "Which job, and why."
+    input: PauseReplayInput!
+  ): PauseReplayPayload!
+
+  """
+  Lets a paused replay or backfill go on. Failures up to now are judged no more, and a canary
+  that failed counts as passed. A job that runs stays as it is. Needs role OPERATOR.
+  """
+  resumeReplay(
+    "Which job."
+    input: ResumeReplayInput!
+  ): ResumeReplayPayload!
+
+  """
+  Gives up what a replay or backfill has not released yet, for good; what was released goes on.
+  A job that was cancelled stays as it is. Needs role OPERATOR.
+  """
+  cancelReplay(
+    "Which job, and why."
+    input: CancelReplayInput!
+  ): CancelReplayPayload!
+
+  """
+  Makes a backfill job: the stored events of a range that an event subscription wants now and
+  never got a delivery of, because it was made later or was disabled, are frozen as its set.
+  Otherwise like ` + "`" + `previewReplay` + "`" + `; one that is disabled or not verified may be previewed, but
+  not started. Needs role OPERATOR.
+  """
+  previewBackfill(
+    "What to deliver, and how."
+    input: PreviewBackfillInput!
+  ): PreviewBackfillPayload!
+
+  """
+  Lets a backfill that is READY run: each event of its set gets a delivery, in the order of
+  ` + "`" + `seq` + "`" + `, at the job's rate. Otherwise like ` + "`" + `startReplay` + "`" + `. Needs role OPERATOR.
+  """
+  startBackfill(
+    "Which job, and how."
+    input: StartBackfillInput!
+  ): StartBackfillPayload!
+
+  """
+  Gives up deliveries that are DEAD, and those that are WAITING or HELD: they are DISCARDED, and
+  nothing more happens unless they are redelivered. One that was discarded before stays as it
+  is; one that was delivered, or is IN_FLIGHT, is refused, and the others are discarded all the
+  same. Each has its entry in the audit log. Needs role OPERATOR.
+  """
+  discardDeadLetters(
+    "Which ones, and why."
+    input: DiscardDeadLettersInput!
+  ): DiscardDeadLettersPayload!
+
+  """
   Makes an API token, shown in this answer and never again. Needs role ADMIN. A tenant's
   token makes tokens of its tenant; none makes one of a higher role than its own.
   """
@@ -4221,7 +5165,7 @@ type Mutation {
 type Subscription {
   """
   Each attempt that was recorded, as it is recorded: by outcome, not by delivery. So are
-  deliveries that ended while they waited, without an attempt. Without ` + "`" + `after` + "`" + ` it begins with
+  deliveries that ended while they waited, without an attempt, and those that were discarded. Without ` + "`" + `after` + "`" + ` it begins with
   the next one. A reader that is too slow gets a ` + "`" + `LiveGap` + "`" + ` in place of what it missed.
   """
   deliveryOutcomes(
@@ -4261,6 +5205,17 @@ type Subscription {
     "A cursor of an item, or a connection's ` + "`" + `liveCursor` + "`" + `: begins with what follows it, nothing missed and nothing twice."
     after: String
   ): FailureSpanItem!
+
+  """
+  Replays and backfills that come further or change their state: a few items a second for each
+  job. Otherwise like ` + "`" + `deliveryOutcomes` + "`" + `.
+  """
+  replayProgress(
+    "Which ones; all of the viewer's when absent. Jobs over all tenants are for scope PLATFORM."
+    filter: ReplayProgressFilter
+    "A cursor of an item, or a connection's ` + "`" + `liveCursor` + "`" + `: begins with what follows it, nothing missed and nothing twice."
+    after: String
+  ): ReplayProgressItem!
 }
 
 "An object with a global id."
@@ -6070,6 +7025,435 @@ input AuditLogFilter {
   "Done before then."
   before: DateTime
 }
+
+"What a replay job does."
+enum ReplayJobKind {
+  "Gives settled deliveries a fresh run of their retry policy."
+  REPLAY
+  "Makes deliveries of stored events that an event subscription never got one of."
+  BACKFILL
+}
+
+"Where a replay job stands."
+enum ReplayJobState {
+  "Its set is being frozen; the counts grow."
+  PREVIEWING
+  "Its set is frozen and counted; it waits for its start, 24 hours at most."
+  READY
+  "It releases its items."
+  RUNNING
+  "It releases nothing; what was released goes on."
+  PAUSED
+  "Each item has its end."
+  COMPLETED
+  "A person gave it up; what was released goes on."
+  CANCELLED
+  "It was never started."
+  EXPIRED
+  "Its set could not be frozen; ` + "`" + `reason` + "`" + ` says why."
+  FAILED
+}
+
+"A replay or backfill: a frozen set of deliveries, how they are released, and what has become of them."
+type ReplayJob implements Node {
+  "Global id, ` + "`" + `rpl_…` + "`" + `."
+  id: ID!
+  "What it does."
+  kind: ReplayJobKind!
+  "Where it stands."
+  state: ReplayJobState!
+  "The tenant that it belongs to; null when it goes over all tenants."
+  tenantId: String
+  "Which deliveries it is about; null for a BACKFILL."
+  filter: ReplayFilter
+  "Which events it is about; null for a REPLAY."
+  range: BackfillRange
+  "Items that are released per second, at most."
+  ratePerSecond: Int!
+  "How many items go first, alone; 0 for none."
+  canary: Int!
+  "The hub pauses it when more than this per cent of the items that were tried failed at first; 100 for never."
+  pauseAbovePercent: Int!
+  "How many items the set has, so far while it is PREVIEWING."
+  total: BigInt!
+  "The destinations that items go to, those with the most items first."
+  byDestination(
+    "How many, 1 to 100."
+    first: Int! = 100
+  ): [ReplayShare!]!
+  "How many destinations items go to."
+  destinationCount: Int!
+  "Items that were delivered before."
+  alreadyDelivered: BigInt!
+  "Items whose receiver may have acted on an earlier attempt: it answered with 2xx, or its answer was lost."
+  possibleDuplicates: BigInt!
+  "Deliveries that the filter names and that are not items, because their event subscription takes none now, or because their event is past its retention."
+  undeliverable: BigInt!
+  """
+  How long the whole set takes at its rate, or at the limits of its destinations if that is
+  longer; null while it is not counted. The canary's wait, failures and other work of the
+  destinations come on top.
+  """
+  estimatedDuration: Duration
+  "Items that were not looked at yet."
+  pending: BigInt!
+  "Items that were given to their destinations' queues."
+  released: BigInt!
+  "Items that were not released: they were not settled any more, or could not be delivered."
+  skipped: BigInt!
+  "Released items that had an outcome."
+  tried: BigInt!
+  "Tried items whose first outcome was a failure; they may be delivered later."
+  failed: BigInt!
+  "Released items that were delivered."
+  delivered: BigInt!
+  "Released items that ended without success, or were discarded."
+  dead: BigInt!
+  "Who paused it: a person, or the hub because too much failed; null unless it is PAUSED."
+  pausedBy: DisabledBy
+  "Why it is paused, or why it ended; null when nothing was said."
+  reason: String
+  "In one sentence: where it stands and what comes next."
+  explanation: String!
+  "Counts what people changed, from 1."
+  version: Int!
+  "The name of the API token that made it."
+  createdBy: String!
+  "When it was made: the set is what there was then."
+  createdAt: DateTime!
+  "When its set was counted; null before."
+  previewedAt: DateTime
+  "When it was started; null before."
+  startedAt: DateTime
+  "When it ended; null before."
+  finishedAt: DateTime
+}
+
+"How many items of a replay job go to one destination."
+type ReplayShare {
+  "The destination; null once it is gone."
+  destination: Destination
+  "Its global id."
+  destinationId: ID!
+  "How many items."
+  count: BigInt!
+}
+
+"Which settled deliveries a replay is about; all conditions hold."
+type ReplayFilter {
+  "Of these deliveries; null for any."
+  ids: [ID!]
+  "Of this event subscription; null for any."
+  eventSubscriptionId: ID
+  "To this destination; null for any."
+  destinationId: ID
+  "Of this event type; null for any."
+  eventType: String
+  "In one of these states."
+  states: [DeliveryState!]!
+  "Dead for one of these reasons; null for any."
+  reason: [DeadReason!]
+  "Of this cause; null for any."
+  fingerprint: String
+  "Made then or later; null for any time."
+  createdAfter: DateTime
+  "Made before then; null for any time."
+  createdBefore: DateTime
+  "Dead letters with a ` + "`" + `finishedAt` + "`" + ` then or later; null for any time."
+  endedAfter: DateTime
+  "Dead letters with a ` + "`" + `finishedAt` + "`" + ` before then; null for any time."
+  endedBefore: DateTime
+}
+
+"Which stored events a backfill is about: those that the event subscription wants and never got a delivery of."
+type BackfillRange {
+  "The event subscription."
+  eventSubscriptionId: ID!
+  "With this ` + "`" + `seq` + "`" + ` or a greater one; null for any."
+  firstSeq: BigInt
+  "With this ` + "`" + `seq` + "`" + ` or a smaller one; null for any."
+  lastSeq: BigInt
+  "Received then or later; null for any time."
+  receivedAfter: DateTime
+  "Received before then; null for any time."
+  receivedBefore: DateTime
+}
+
+"Replay jobs of a page."
+type ReplayJobConnection {
+  "The page with a cursor for each."
+  edges: [ReplayJobEdge!]!
+  "The page."
+  nodes: [ReplayJob!]!
+  "Where the page stands in the list."
+  pageInfo: PageInfo!
+  "Give it as ` + "`" + `after` + "`" + ` to a live feed, to go on from the moment of this page."
+  liveCursor: String!
+}
+
+"A replay job in a page."
+type ReplayJobEdge {
+  "Its place in the list, opaque."
+  cursor: String!
+  "The replay job."
+  node: ReplayJob!
+}
+
+"Which replay jobs; all conditions must hold."
+input ReplayJobFilter {
+  "Of this tenant. A tenant's token can name its own only."
+  tenantId: String
+  "Of one of these kinds."
+  kind: [ReplayJobKind!]
+  "In one of these states."
+  state: [ReplayJobState!]
+}
+
+"An item of the live feed."
+union ReplayProgressItem = ReplayProgress | LiveGap
+
+"A replay job that came further or changed its state, as it stood then; ` + "`" + `replayJob` + "`" + ` is how it stands now."
+type ReplayProgress {
+  "Its place in the feed: give it as ` + "`" + `after` + "`" + ` to go on from here."
+  cursor: String!
+  "When."
+  at: DateTime!
+  "The tenant that the job belongs to; null when it goes over all tenants."
+  tenantId: String
+  "The job's global id."
+  jobId: ID!
+  "The job as it stands now; null once it is gone."
+  replayJob: ReplayJob
+  "Where the job stood."
+  state: ReplayJobState!
+  "How many items the set had."
+  total: BigInt!
+  "Items that were released."
+  released: BigInt!
+  "Items that were not released, and will not be."
+  skipped: BigInt!
+  "Released items that had an outcome."
+  tried: BigInt!
+  "Tried items whose first outcome was a failure."
+  failed: BigInt!
+  "Released items that were delivered."
+  delivered: BigInt!
+  "Released items that ended without success."
+  dead: BigInt!
+  "Why it was paused, or why it ended; null when nothing was said."
+  reason: String
+}
+
+"Whose progress is followed; all conditions must hold."
+input ReplayProgressFilter {
+  "Of this job: ` + "`" + `rpl_…` + "`" + `."
+  jobId: ID
+  "Of jobs of this tenant. A tenant's token can name its own only."
+  tenantId: String
+}
+
+"Which settled deliveries to replay; all conditions must hold. Without any, all that are DEAD."
+input ReplayFilterInput {
+  "Of these deliveries, ` + "`" + `dlv_…` + "`" + `: 1 to 1 000."
+  ids: [ID!]
+  "Of this event subscription."
+  eventSubscriptionId: ID
+  "To this destination."
+  destinationId: ID
+  "Of this event type: an exact key ` + "`" + `<resource>.<event>` + "`" + `, ` + "`" + `<resource>.*` + "`" + `, or ` + "`" + `*` + "`" + `. Leaves out events past their retention."
+  eventType: String
+  "In one of these states, of DEAD, DELIVERED and DISCARDED; DEAD alone when absent."
+  states: [DeliveryState!]
+  "Dead for one of these reasons."
+  reason: [DeadReason!]
+  "Of this cause: a delivery's ` + "`" + `fingerprint` + "`" + `."
+  fingerprint: String
+  "With a ` + "`" + `createdAt` + "`" + ` then or later."
+  createdAfter: DateTime
+  "With a ` + "`" + `createdAt` + "`" + ` before then."
+  createdBefore: DateTime
+  "Dead letters with a ` + "`" + `finishedAt` + "`" + ` then or later."
+  endedAfter: DateTime
+  "Dead letters with a ` + "`" + `finishedAt` + "`" + ` before then."
+  endedBefore: DateTime
+}
+
+"A replay to preview."
+input PreviewReplayInput {
+  """
+  The tenant whose deliveries are meant. A tenant's token can name its own only. Without one, a
+  token of scope PLATFORM means the tenant of what the filter names, else all tenants.
+  """
+  tenantId: String
+  "Which deliveries."
+  filter: ReplayFilterInput!
+  "Items that are released per second, 1 to 10 000. The limits of the destinations hold as well."
+  ratePerSecond: Int! = 50
+  "How many items go first, alone: 0 to 10 000, 0 for none. The others follow when each of them was tried."
+  canary: Int! = 10
+  "The hub pauses the job when more than this per cent of the items that were tried failed at first; 0 to 100, 100 for never."
+  pauseAbovePercent: Int! = 20
+  """
+  Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `. Without one, two calls alike within half
+  a second make one job.
+  """
+  idempotencyKey: String
+}
+
+"What came of previewing a replay."
+type PreviewReplayPayload {
+  "The job, PREVIEWING; null when there are user errors."
+  replayJob: ReplayJob
+  "Why not; empty on success."
+  userErrors: [UserError!]!
+}
+
+"A replay to start."
+input StartReplayInput {
+  "Global id, ` + "`" + `rpl_…` + "`" + `."
+  id: ID!
+  "Items that are released per second, 1 to 10 000; as previewed when absent."
+  ratePerSecond: Int
+  "How many items go first, alone, 0 to 10 000; as previewed when absent."
+  canary: Int
+  "The hub pauses the job above this per cent of failures, 0 to 100; as previewed when absent."
+  pauseAbovePercent: Int
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of starting a replay."
+type StartReplayPayload {
+  "As it stands now; null when there are user errors."
+  replayJob: ReplayJob
+  "Why not; empty on success."
+  userErrors: [UserError!]!
+}
+
+"A replay or backfill to pause."
+input PauseReplayInput {
+  "Global id, ` + "`" + `rpl_…` + "`" + `."
+  id: ID!
+  "Why, for people: up to 500 characters."
+  reason: String
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of pausing."
+type PauseReplayPayload {
+  "As it stands now; null when there are user errors."
+  replayJob: ReplayJob
+  "Why not; empty on success."
+  userErrors: [UserError!]!
+}
+
+"A replay or backfill to let go on."
+input ResumeReplayInput {
+  "Global id, ` + "`" + `rpl_…` + "`" + `."
+  id: ID!
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of letting it go on."
+type ResumeReplayPayload {
+  "As it stands now; null when there are user errors."
+  replayJob: ReplayJob
+  "Why not; empty on success."
+  userErrors: [UserError!]!
+}
+
+"A replay or backfill to give up."
+input CancelReplayInput {
+  "Global id, ` + "`" + `rpl_…` + "`" + `."
+  id: ID!
+  "Why, for people: up to 500 characters."
+  reason: String
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of giving it up."
+type CancelReplayPayload {
+  "As it stands now; null when there are user errors."
+  replayJob: ReplayJob
+  "Why not; empty on success."
+  userErrors: [UserError!]!
+}
+
+"A backfill to preview. A range without bounds is all that is stored."
+input PreviewBackfillInput {
+  "For which event subscription: ` + "`" + `sub_…` + "`" + `."
+  eventSubscriptionId: ID!
+  "Events with this ` + "`" + `seq` + "`" + ` or a greater one."
+  firstSeq: BigInt
+  "Events with this ` + "`" + `seq` + "`" + ` or a smaller one."
+  lastSeq: BigInt
+  "Events received then or later."
+  receivedAfter: DateTime
+  "Events received before then."
+  receivedBefore: DateTime
+  "Items that are released per second, 1 to 10 000. The limits of the destinations hold as well."
+  ratePerSecond: Int! = 50
+  "How many items go first, alone: 0 to 10 000, 0 for none. The others follow when each of them was tried."
+  canary: Int! = 10
+  "The hub pauses the job when more than this per cent of the items that were tried failed at first; 0 to 100, 100 for never."
+  pauseAbovePercent: Int! = 20
+  """
+  Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `. Without one, two calls alike within half
+  a second make one job.
+  """
+  idempotencyKey: String
+}
+
+"What came of previewing a backfill."
+type PreviewBackfillPayload {
+  "The job, PREVIEWING; null when there are user errors."
+  replayJob: ReplayJob
+  "Why not; empty on success."
+  userErrors: [UserError!]!
+}
+
+"A backfill to start."
+input StartBackfillInput {
+  "Global id, ` + "`" + `rpl_…` + "`" + `."
+  id: ID!
+  "Items that are released per second, 1 to 10 000; as previewed when absent."
+  ratePerSecond: Int
+  "How many items go first, alone, 0 to 10 000; as previewed when absent."
+  canary: Int
+  "The hub pauses the job above this per cent of failures, 0 to 100; as previewed when absent."
+  pauseAbovePercent: Int
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of starting a backfill."
+type StartBackfillPayload {
+  "As it stands now; null when there are user errors."
+  replayJob: ReplayJob
+  "Why not; empty on success."
+  userErrors: [UserError!]!
+}
+
+"Deliveries to give up."
+input DiscardDeadLettersInput {
+  "Global ids, ` + "`" + `dlv_…` + "`" + `: 1 to 100."
+  ids: [ID!]!
+  "Why, for people: 1 to 500 characters. It becomes the deliveries' ` + "`" + `lastError` + "`" + `."
+  reason: String!
+  "Names this call, see ` + "`" + `RedeliverInput.idempotencyKey` + "`" + `."
+  idempotencyKey: String
+}
+
+"What came of discarding."
+type DiscardDeadLettersPayload {
+  "Those that are discarded, in the order of the ids, as they stand now."
+  deliveries: [Delivery!]!
+  "Which ones are not, and why."
+  userErrors: [UserError!]!
+}
 `, BuiltIn: false},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
@@ -6234,6 +7618,32 @@ func (ec *executionContext) childFields_AuditLogEntry(ctx context.Context, field
 		return ec.fieldContext_AuditLogEntry_after(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AuditLogEntry", field.Name)
+}
+
+func (ec *executionContext) childFields_BackfillRange(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "eventSubscriptionId":
+		return ec.fieldContext_BackfillRange_eventSubscriptionId(ctx, field)
+	case "firstSeq":
+		return ec.fieldContext_BackfillRange_firstSeq(ctx, field)
+	case "lastSeq":
+		return ec.fieldContext_BackfillRange_lastSeq(ctx, field)
+	case "receivedAfter":
+		return ec.fieldContext_BackfillRange_receivedAfter(ctx, field)
+	case "receivedBefore":
+		return ec.fieldContext_BackfillRange_receivedBefore(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BackfillRange", field.Name)
+}
+
+func (ec *executionContext) childFields_CancelReplayPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "replayJob":
+		return ec.fieldContext_CancelReplayPayload_replayJob(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_CancelReplayPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CancelReplayPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_CircuitBreaker(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6504,6 +7914,16 @@ func (ec *executionContext) childFields_DisableEventSubscriptionPayload(ctx cont
 		return ec.fieldContext_DisableEventSubscriptionPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type DisableEventSubscriptionPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_DiscardDeadLettersPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "deliveries":
+		return ec.fieldContext_DiscardDeadLettersPayload_deliveries(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_DiscardDeadLettersPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DiscardDeadLettersPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_DlqObservation(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6914,6 +8334,36 @@ func (ec *executionContext) childFields_PageInfo(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type PageInfo", field.Name)
 }
 
+func (ec *executionContext) childFields_PauseReplayPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "replayJob":
+		return ec.fieldContext_PauseReplayPayload_replayJob(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_PauseReplayPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PauseReplayPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_PreviewBackfillPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "replayJob":
+		return ec.fieldContext_PreviewBackfillPayload_replayJob(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_PreviewBackfillPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PreviewBackfillPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_PreviewReplayPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "replayJob":
+		return ec.fieldContext_PreviewReplayPayload_replayJob(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_PreviewReplayPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PreviewReplayPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_QuarantinedRecord(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -7008,6 +8458,150 @@ func (ec *executionContext) childFields_RedeliverPayload(ctx context.Context, fi
 		return ec.fieldContext_RedeliverPayload_userErrors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RedeliverPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ReplayFilter(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "ids":
+		return ec.fieldContext_ReplayFilter_ids(ctx, field)
+	case "eventSubscriptionId":
+		return ec.fieldContext_ReplayFilter_eventSubscriptionId(ctx, field)
+	case "destinationId":
+		return ec.fieldContext_ReplayFilter_destinationId(ctx, field)
+	case "eventType":
+		return ec.fieldContext_ReplayFilter_eventType(ctx, field)
+	case "states":
+		return ec.fieldContext_ReplayFilter_states(ctx, field)
+	case "reason":
+		return ec.fieldContext_ReplayFilter_reason(ctx, field)
+	case "fingerprint":
+		return ec.fieldContext_ReplayFilter_fingerprint(ctx, field)
+	case "createdAfter":
+		return ec.fieldContext_ReplayFilter_createdAfter(ctx, field)
+	case "createdBefore":
+		return ec.fieldContext_ReplayFilter_createdBefore(ctx, field)
+	case "endedAfter":
+		return ec.fieldContext_ReplayFilter_endedAfter(ctx, field)
+	case "endedBefore":
+		return ec.fieldContext_ReplayFilter_endedBefore(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReplayFilter", field.Name)
+}
+
+func (ec *executionContext) childFields_ReplayJob(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_ReplayJob_id(ctx, field)
+	case "kind":
+		return ec.fieldContext_ReplayJob_kind(ctx, field)
+	case "state":
+		return ec.fieldContext_ReplayJob_state(ctx, field)
+	case "tenantId":
+		return ec.fieldContext_ReplayJob_tenantId(ctx, field)
+	case "filter":
+		return ec.fieldContext_ReplayJob_filter(ctx, field)
+	case "range":
+		return ec.fieldContext_ReplayJob_range(ctx, field)
+	case "ratePerSecond":
+		return ec.fieldContext_ReplayJob_ratePerSecond(ctx, field)
+	case "canary":
+		return ec.fieldContext_ReplayJob_canary(ctx, field)
+	case "pauseAbovePercent":
+		return ec.fieldContext_ReplayJob_pauseAbovePercent(ctx, field)
+	case "total":
+		return ec.fieldContext_ReplayJob_total(ctx, field)
+	case "byDestination":
+		return ec.fieldContext_ReplayJob_byDestination(ctx, field)
+	case "destinationCount":
+		return ec.fieldContext_ReplayJob_destinationCount(ctx, field)
+	case "alreadyDelivered":
+		return ec.fieldContext_ReplayJob_alreadyDelivered(ctx, field)
+	case "possibleDuplicates":
+		return ec.fieldContext_ReplayJob_possibleDuplicates(ctx, field)
+	case "undeliverable":
+		return ec.fieldContext_ReplayJob_undeliverable(ctx, field)
+	case "estimatedDuration":
+		return ec.fieldContext_ReplayJob_estimatedDuration(ctx, field)
+	case "pending":
+		return ec.fieldContext_ReplayJob_pending(ctx, field)
+	case "released":
+		return ec.fieldContext_ReplayJob_released(ctx, field)
+	case "skipped":
+		return ec.fieldContext_ReplayJob_skipped(ctx, field)
+	case "tried":
+		return ec.fieldContext_ReplayJob_tried(ctx, field)
+	case "failed":
+		return ec.fieldContext_ReplayJob_failed(ctx, field)
+	case "delivered":
+		return ec.fieldContext_ReplayJob_delivered(ctx, field)
+	case "dead":
+		return ec.fieldContext_ReplayJob_dead(ctx, field)
+	case "pausedBy":
+		return ec.fieldContext_ReplayJob_pausedBy(ctx, field)
+	case "reason":
+		return ec.fieldContext_ReplayJob_reason(ctx, field)
+	case "explanation":
+		return ec.fieldContext_ReplayJob_explanation(ctx, field)
+	case "version":
+		return ec.fieldContext_ReplayJob_version(ctx, field)
+	case "createdBy":
+		return ec.fieldContext_ReplayJob_createdBy(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_ReplayJob_createdAt(ctx, field)
+	case "previewedAt":
+		return ec.fieldContext_ReplayJob_previewedAt(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_ReplayJob_startedAt(ctx, field)
+	case "finishedAt":
+		return ec.fieldContext_ReplayJob_finishedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReplayJob", field.Name)
+}
+
+func (ec *executionContext) childFields_ReplayJobConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ReplayJobConnection_edges(ctx, field)
+	case "nodes":
+		return ec.fieldContext_ReplayJobConnection_nodes(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ReplayJobConnection_pageInfo(ctx, field)
+	case "liveCursor":
+		return ec.fieldContext_ReplayJobConnection_liveCursor(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReplayJobConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ReplayJobEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ReplayJobEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ReplayJobEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReplayJobEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_ReplayShare(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "destination":
+		return ec.fieldContext_ReplayShare_destination(ctx, field)
+	case "destinationId":
+		return ec.fieldContext_ReplayShare_destinationId(ctx, field)
+	case "count":
+		return ec.fieldContext_ReplayShare_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReplayShare", field.Name)
+}
+
+func (ec *executionContext) childFields_ResumeReplayPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "replayJob":
+		return ec.fieldContext_ResumeReplayPayload_replayJob(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_ResumeReplayPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ResumeReplayPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_RetryPolicy(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7110,6 +8704,26 @@ func (ec *executionContext) childFields_SigningKey(ctx context.Context, field gr
 		return ec.fieldContext_SigningKey_endsAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SigningKey", field.Name)
+}
+
+func (ec *executionContext) childFields_StartBackfillPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "replayJob":
+		return ec.fieldContext_StartBackfillPayload_replayJob(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_StartBackfillPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StartBackfillPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_StartReplayPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "replayJob":
+		return ec.fieldContext_StartReplayPayload_replayJob(ctx, field)
+	case "userErrors":
+		return ec.fieldContext_StartReplayPayload_userErrors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StartReplayPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_UpdateEventSubscriptionPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7342,6 +8956,20 @@ func (ec *executionContext) field_Event_verdicts_args(ctx context.Context, rawAr
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_cancelReplay_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.CancelReplayInput, error) {
+			return ec.unmarshalNCancelReplayInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCancelReplayInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_createApiToken_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -7398,6 +9026,20 @@ func (ec *executionContext) field_Mutation_disableEventSubscription_args(ctx con
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_discardDeadLetters_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.DiscardDeadLettersInput, error) {
+			return ec.unmarshalNDiscardDeadLettersInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDiscardDeadLettersInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_enableDestination_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -7426,6 +9068,48 @@ func (ec *executionContext) field_Mutation_enableEventSubscription_args(ctx cont
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_pauseReplay_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.PauseReplayInput, error) {
+			return ec.unmarshalNPauseReplayInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPauseReplayInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_previewBackfill_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.PreviewBackfillInput, error) {
+			return ec.unmarshalNPreviewBackfillInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPreviewBackfillInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_previewReplay_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.PreviewReplayInput, error) {
+			return ec.unmarshalNPreviewReplayInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPreviewReplayInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_readmitQuarantinedRecords_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -7446,6 +9130,20 @@ func (ec *executionContext) field_Mutation_redeliver_args(ctx context.Context, r
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.RedeliverInput, error) {
 			return ec.unmarshalNRedeliverInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐRedeliverInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_resumeReplay_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.ResumeReplayInput, error) {
+			return ec.unmarshalNResumeReplayInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐResumeReplayInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -7502,6 +9200,34 @@ func (ec *executionContext) field_Mutation_sendTestEvent_args(ctx context.Contex
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.SendTestEventInput, error) {
 			return ec.unmarshalNSendTestEventInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐSendTestEventInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_startBackfill_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.StartBackfillInput, error) {
+			return ec.unmarshalNStartBackfillInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐStartBackfillInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_startReplay_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.StartReplayInput, error) {
+			return ec.unmarshalNStartReplayInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐStartReplayInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -7974,6 +9700,50 @@ func (ec *executionContext) field_Query_quarantinedRecords_args(ctx context.Cont
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_replayJob_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_replayJobs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int32, error) {
+			return ec.unmarshalNInt2int32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.ReplayJobFilter, error) {
+			return ec.unmarshalOReplayJobFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJobFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_retryPreview_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -7985,6 +9755,20 @@ func (ec *executionContext) field_Query_retryPreview_args(ctx context.Context, r
 		return nil, err
 	}
 	args["policy"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_ReplayJob_byDestination_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (int32, error) {
+			return ec.unmarshalNInt2int32(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
 	return args, nil
 }
 
@@ -8060,6 +9844,28 @@ func (ec *executionContext) field_Subscription_failureSpanChanged_args(ctx conte
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
 		func(ctx context.Context, v any) (*model.FailureSpanFilter, error) {
 			return ec.unmarshalOFailureSpanFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐFailureSpanFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_replayProgress_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.ReplayProgressFilter, error) {
+			return ec.unmarshalOReplayProgressFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayProgressFilter(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -9452,6 +11258,185 @@ func (ec *executionContext) _AuditLogEntry_after(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_AuditLogEntry_after(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AuditLogEntry", field, false, false, "JSON")
+}
+
+func (ec *executionContext) _BackfillRange_eventSubscriptionId(ctx context.Context, field graphql.CollectedField, obj *model.BackfillRange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BackfillRange_eventSubscriptionId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EventSubscriptionID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BackfillRange_eventSubscriptionId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BackfillRange", field, false, false, "ID")
+}
+
+func (ec *executionContext) _BackfillRange_firstSeq(ctx context.Context, field graphql.CollectedField, obj *model.BackfillRange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BackfillRange_firstSeq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FirstSeq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BackfillRange_firstSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BackfillRange", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _BackfillRange_lastSeq(ctx context.Context, field graphql.CollectedField, obj *model.BackfillRange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BackfillRange_lastSeq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastSeq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOBigInt2ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BackfillRange_lastSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BackfillRange", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _BackfillRange_receivedAfter(ctx context.Context, field graphql.CollectedField, obj *model.BackfillRange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BackfillRange_receivedAfter(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReceivedAfter, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BackfillRange_receivedAfter(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BackfillRange", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _BackfillRange_receivedBefore(ctx context.Context, field graphql.CollectedField, obj *model.BackfillRange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BackfillRange_receivedBefore(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReceivedBefore, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BackfillRange_receivedBefore(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BackfillRange", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _CancelReplayPayload_replayJob(ctx context.Context, field graphql.CollectedField, obj *model.CancelReplayPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CancelReplayPayload_replayJob(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReplayJob, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+			return ec.marshalOReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CancelReplayPayload_replayJob(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CancelReplayPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJob(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CancelReplayPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.CancelReplayPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CancelReplayPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CancelReplayPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CancelReplayPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _CircuitBreaker_destination(ctx context.Context, field graphql.CollectedField, obj *model.CircuitBreaker) (ret graphql.Marshaler) {
@@ -12409,6 +14394,70 @@ func (ec *executionContext) _DisableEventSubscriptionPayload_userErrors(ctx cont
 func (ec *executionContext) fieldContext_DisableEventSubscriptionPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "DisableEventSubscriptionPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DiscardDeadLettersPayload_deliveries(ctx context.Context, field graphql.CollectedField, obj *model.DiscardDeadLettersPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DiscardDeadLettersPayload_deliveries(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deliveries, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.Delivery) graphql.Marshaler {
+			return ec.marshalNDelivery2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDeliveryᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DiscardDeadLettersPayload_deliveries(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DiscardDeadLettersPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Delivery(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DiscardDeadLettersPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.DiscardDeadLettersPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DiscardDeadLettersPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DiscardDeadLettersPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DiscardDeadLettersPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -16864,6 +18913,358 @@ func (ec *executionContext) fieldContext_Mutation_redeliver(ctx context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_previewReplay(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_previewReplay(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().PreviewReplay(ctx, fc.Args["input"].(model.PreviewReplayInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PreviewReplayPayload) graphql.Marshaler {
+			return ec.marshalNPreviewReplayPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPreviewReplayPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_previewReplay(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PreviewReplayPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_previewReplay_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_startReplay(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_startReplay(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().StartReplay(ctx, fc.Args["input"].(model.StartReplayInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StartReplayPayload) graphql.Marshaler {
+			return ec.marshalNStartReplayPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐStartReplayPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_startReplay(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StartReplayPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_startReplay_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_pauseReplay(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_pauseReplay(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().PauseReplay(ctx, fc.Args["input"].(model.PauseReplayInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PauseReplayPayload) graphql.Marshaler {
+			return ec.marshalNPauseReplayPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPauseReplayPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_pauseReplay(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PauseReplayPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_pauseReplay_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_resumeReplay(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_resumeReplay(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ResumeReplay(ctx, fc.Args["input"].(model.ResumeReplayInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ResumeReplayPayload) graphql.Marshaler {
+			return ec.marshalNResumeReplayPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐResumeReplayPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_resumeReplay(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ResumeReplayPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_resumeReplay_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_cancelReplay(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_cancelReplay(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CancelReplay(ctx, fc.Args["input"].(model.CancelReplayInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CancelReplayPayload) graphql.Marshaler {
+			return ec.marshalNCancelReplayPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCancelReplayPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_cancelReplay(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CancelReplayPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_cancelReplay_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_previewBackfill(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_previewBackfill(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().PreviewBackfill(ctx, fc.Args["input"].(model.PreviewBackfillInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PreviewBackfillPayload) graphql.Marshaler {
+			return ec.marshalNPreviewBackfillPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPreviewBackfillPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_previewBackfill(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PreviewBackfillPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_previewBackfill_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_startBackfill(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_startBackfill(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().StartBackfill(ctx, fc.Args["input"].(model.StartBackfillInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StartBackfillPayload) graphql.Marshaler {
+			return ec.marshalNStartBackfillPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐStartBackfillPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_startBackfill(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StartBackfillPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_startBackfill_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_discardDeadLetters(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_discardDeadLetters(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DiscardDeadLetters(ctx, fc.Args["input"].(model.DiscardDeadLettersInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DiscardDeadLettersPayload) graphql.Marshaler {
+			return ec.marshalNDiscardDeadLettersPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDiscardDeadLettersPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_discardDeadLetters(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DiscardDeadLettersPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_discardDeadLetters_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_createApiToken(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16996,6 +19397,198 @@ func (ec *executionContext) _PageInfo_endCursor(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_PageInfo_endCursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PageInfo", field, false, false, "String")
+}
+
+func (ec *executionContext) _PauseReplayPayload_replayJob(ctx context.Context, field graphql.CollectedField, obj *model.PauseReplayPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PauseReplayPayload_replayJob(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReplayJob, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+			return ec.marshalOReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PauseReplayPayload_replayJob(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PauseReplayPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJob(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PauseReplayPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.PauseReplayPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PauseReplayPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PauseReplayPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PauseReplayPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PreviewBackfillPayload_replayJob(ctx context.Context, field graphql.CollectedField, obj *model.PreviewBackfillPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PreviewBackfillPayload_replayJob(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReplayJob, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+			return ec.marshalOReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PreviewBackfillPayload_replayJob(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PreviewBackfillPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJob(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PreviewBackfillPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.PreviewBackfillPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PreviewBackfillPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PreviewBackfillPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PreviewBackfillPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PreviewReplayPayload_replayJob(ctx context.Context, field graphql.CollectedField, obj *model.PreviewReplayPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PreviewReplayPayload_replayJob(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReplayJob, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+			return ec.marshalOReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PreviewReplayPayload_replayJob(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PreviewReplayPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJob(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PreviewReplayPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.PreviewReplayPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PreviewReplayPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PreviewReplayPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PreviewReplayPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _QuarantinedRecord_id(ctx context.Context, field graphql.CollectedField, obj *model.QuarantinedRecord) (ret graphql.Marshaler) {
@@ -18290,6 +20883,94 @@ func (ec *executionContext) fieldContext_Query_auditLog(ctx context.Context, fie
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_replayJob(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_replayJob(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().ReplayJob(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+			return ec.marshalOReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_replayJob(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJob(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_replayJob_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_replayJobs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_replayJobs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().ReplayJobs(ctx, fc.Args["first"].(int32), fc.Args["after"].(*string), fc.Args["filter"].(*model.ReplayJobFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayJobConnection) graphql.Marshaler {
+			return ec.marshalNReplayJobConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJobConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_replayJobs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJobConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_replayJobs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query___type(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18599,6 +21280,1681 @@ func (ec *executionContext) _RedeliverPayload_userErrors(ctx context.Context, fi
 func (ec *executionContext) fieldContext_RedeliverPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "RedeliverPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReplayFilter_ids(ctx context.Context, field graphql.CollectedField, obj *model.ReplayFilter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayFilter_ids(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ids, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOID2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayFilter_ids(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayFilter", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReplayFilter_eventSubscriptionId(ctx context.Context, field graphql.CollectedField, obj *model.ReplayFilter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayFilter_eventSubscriptionId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EventSubscriptionID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayFilter_eventSubscriptionId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayFilter", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReplayFilter_destinationId(ctx context.Context, field graphql.CollectedField, obj *model.ReplayFilter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayFilter_destinationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DestinationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOID2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayFilter_destinationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayFilter", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReplayFilter_eventType(ctx context.Context, field graphql.CollectedField, obj *model.ReplayFilter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayFilter_eventType(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EventType, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayFilter_eventType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayFilter", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReplayFilter_states(ctx context.Context, field graphql.CollectedField, obj *model.ReplayFilter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayFilter_states(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.States, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []hub.State) graphql.Marshaler {
+			return ec.marshalNDeliveryState2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐStateᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayFilter_states(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayFilter", field, false, false, "DeliveryState")
+}
+
+func (ec *executionContext) _ReplayFilter_reason(ctx context.Context, field graphql.CollectedField, obj *model.ReplayFilter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayFilter_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []hub.DeadReason) graphql.Marshaler {
+			return ec.marshalODeadReason2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDeadReasonᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayFilter_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayFilter", field, false, false, "DeadReason")
+}
+
+func (ec *executionContext) _ReplayFilter_fingerprint(ctx context.Context, field graphql.CollectedField, obj *model.ReplayFilter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayFilter_fingerprint(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Fingerprint, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayFilter_fingerprint(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayFilter", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReplayFilter_createdAfter(ctx context.Context, field graphql.CollectedField, obj *model.ReplayFilter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayFilter_createdAfter(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAfter, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayFilter_createdAfter(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayFilter", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ReplayFilter_createdBefore(ctx context.Context, field graphql.CollectedField, obj *model.ReplayFilter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayFilter_createdBefore(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedBefore, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayFilter_createdBefore(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayFilter", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ReplayFilter_endedAfter(ctx context.Context, field graphql.CollectedField, obj *model.ReplayFilter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayFilter_endedAfter(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedAfter, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayFilter_endedAfter(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayFilter", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ReplayFilter_endedBefore(ctx context.Context, field graphql.CollectedField, obj *model.ReplayFilter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayFilter_endedBefore(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EndedBefore, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayFilter_endedBefore(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayFilter", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ReplayJob_id(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReplayJob_kind(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v hub.JobKind) graphql.Marshaler {
+			return ec.marshalNReplayJobKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "ReplayJobKind")
+}
+
+func (ec *executionContext) _ReplayJob_state(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v hub.JobState) graphql.Marshaler {
+			return ec.marshalNReplayJobState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "ReplayJobState")
+}
+
+func (ec *executionContext) _ReplayJob_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReplayJob_filter(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_filter(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Filter, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayFilter) graphql.Marshaler {
+			return ec.marshalOReplayFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayFilter(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_filter(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReplayJob",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayFilter(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReplayJob_range(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_range(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Range, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BackfillRange) graphql.Marshaler {
+			return ec.marshalOBackfillRange2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐBackfillRange(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_range(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReplayJob",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BackfillRange(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReplayJob_ratePerSecond(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_ratePerSecond(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RatePerSecond, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_ratePerSecond(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ReplayJob_canary(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_canary(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Canary, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_canary(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ReplayJob_pauseAbovePercent(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_pauseAbovePercent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PauseAbovePercent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_pauseAbovePercent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ReplayJob_total(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayJob_byDestination(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_byDestination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.ReplayJob().ByDestination(ctx, obj, fc.Args["first"].(int32))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.ReplayShare) graphql.Marshaler {
+			return ec.marshalNReplayShare2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayShareᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_byDestination(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReplayJob",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayShare(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_ReplayJob_byDestination_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReplayJob_destinationCount(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_destinationCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DestinationCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_destinationCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ReplayJob_alreadyDelivered(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_alreadyDelivered(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AlreadyDelivered, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_alreadyDelivered(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayJob_possibleDuplicates(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_possibleDuplicates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PossibleDuplicates, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_possibleDuplicates(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayJob_undeliverable(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_undeliverable(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Undeliverable, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_undeliverable(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayJob_estimatedDuration(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_estimatedDuration(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ReplayJob().EstimatedDuration(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_estimatedDuration(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, true, true, "Duration")
+}
+
+func (ec *executionContext) _ReplayJob_pending(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_pending(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Pending, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_pending(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayJob_released(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_released(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Released, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_released(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayJob_skipped(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_skipped(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Skipped, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_skipped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayJob_tried(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_tried(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tried, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_tried(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayJob_failed(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_failed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayJob_delivered(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_delivered(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Delivered, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_delivered(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayJob_dead(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_dead(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Dead, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_dead(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayJob_pausedBy(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_pausedBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PausedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *hub.DisabledBy) graphql.Marshaler {
+			return ec.marshalODisabledBy2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDisabledBy(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_pausedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "DisabledBy")
+}
+
+func (ec *executionContext) _ReplayJob_reason(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReplayJob_explanation(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_explanation(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Explanation, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_explanation(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReplayJob_version(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int32) graphql.Marshaler {
+			return ec.marshalNInt2int32(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "Int")
+}
+
+func (ec *executionContext) _ReplayJob_createdBy(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_createdBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_createdBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReplayJob_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ReplayJob_previewedAt(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_previewedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PreviewedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_previewedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ReplayJob_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ReplayJob_finishedAt(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJob) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJob_finishedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FinishedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalODateTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJob_finishedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJob", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ReplayJobConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJobConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJobConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.ReplayJobEdge) graphql.Marshaler {
+			return ec.marshalNReplayJobEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJobEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJobConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReplayJobConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJobEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReplayJobConnection_nodes(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJobConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJobConnection_nodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Nodes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*model.ReplayJob) graphql.Marshaler {
+			return ec.marshalNReplayJob2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJobᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJobConnection_nodes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReplayJobConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJob(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReplayJobConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJobConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJobConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJobConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReplayJobConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReplayJobConnection_liveCursor(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJobConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJobConnection_liveCursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LiveCursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJobConnection_liveCursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJobConnection", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReplayJobEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJobEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJobEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJobEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayJobEdge", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReplayJobEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.ReplayJobEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayJobEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+			return ec.marshalNReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayJobEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReplayJobEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJob(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReplayProgress_cursor(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReplayProgress_at(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNDateTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "DateTime")
+}
+
+func (ec *executionContext) _ReplayProgress_tenantId(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_tenantId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TenantID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_tenantId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReplayProgress_jobId(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_jobId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.JobID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_jobId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReplayProgress_replayJob(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_replayJob(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ReplayProgress().ReplayJob(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+			return ec.marshalOReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_replayJob(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReplayProgress",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJob(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReplayProgress_state(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v hub.JobState) graphql.Marshaler {
+			return ec.marshalNReplayJobState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "ReplayJobState")
+}
+
+func (ec *executionContext) _ReplayProgress_total(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayProgress_released(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_released(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Released, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_released(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayProgress_skipped(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_skipped(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Skipped, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_skipped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayProgress_tried(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_tried(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tried, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_tried(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayProgress_failed(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_failed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayProgress_delivered(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_delivered(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Delivered, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_delivered(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayProgress_dead(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_dead(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Dead, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_dead(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ReplayProgress_reason(ctx context.Context, field graphql.CollectedField, obj *model.ReplayProgress) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayProgress_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayProgress_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayProgress", field, false, false, "String")
+}
+
+func (ec *executionContext) _ReplayShare_destination(ctx context.Context, field graphql.CollectedField, obj *model.ReplayShare) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayShare_destination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.ReplayShare().Destination(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Destination) graphql.Marshaler {
+			return ec.marshalODestination2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestination(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayShare_destination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReplayShare",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Destination(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ReplayShare_destinationId(ctx context.Context, field graphql.CollectedField, obj *model.ReplayShare) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayShare_destinationId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DestinationID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayShare_destinationId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayShare", field, false, false, "ID")
+}
+
+func (ec *executionContext) _ReplayShare_count(ctx context.Context, field graphql.CollectedField, obj *model.ReplayShare) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReplayShare_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNBigInt2int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReplayShare_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReplayShare", field, false, false, "BigInt")
+}
+
+func (ec *executionContext) _ResumeReplayPayload_replayJob(ctx context.Context, field graphql.CollectedField, obj *model.ResumeReplayPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ResumeReplayPayload_replayJob(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReplayJob, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+			return ec.marshalOReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ResumeReplayPayload_replayJob(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ResumeReplayPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJob(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ResumeReplayPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.ResumeReplayPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ResumeReplayPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ResumeReplayPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ResumeReplayPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -19320,6 +23676,134 @@ func (ec *executionContext) fieldContext_SigningKey_endsAt(_ context.Context, fi
 	return graphql.NewScalarFieldContext("SigningKey", field, false, false, "DateTime")
 }
 
+func (ec *executionContext) _StartBackfillPayload_replayJob(ctx context.Context, field graphql.CollectedField, obj *model.StartBackfillPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StartBackfillPayload_replayJob(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReplayJob, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+			return ec.marshalOReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StartBackfillPayload_replayJob(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StartBackfillPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJob(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StartBackfillPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.StartBackfillPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StartBackfillPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StartBackfillPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StartBackfillPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StartReplayPayload_replayJob(ctx context.Context, field graphql.CollectedField, obj *model.StartReplayPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StartReplayPayload_replayJob(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReplayJob, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+			return ec.marshalOReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StartReplayPayload_replayJob(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StartReplayPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReplayJob(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StartReplayPayload_userErrors(ctx context.Context, field graphql.CollectedField, obj *model.StartReplayPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StartReplayPayload_userErrors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UserErrors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*controlplane.UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋcontrolplaneᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StartReplayPayload_userErrors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StartReplayPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Subscription_deliveryOutcomes(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
 	return graphql.ResolveFieldStream(
 		ctx,
@@ -19490,6 +23974,50 @@ func (ec *executionContext) fieldContext_Subscription_failureSpanChanged(ctx con
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Subscription_failureSpanChanged_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Subscription_replayProgress(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_replayProgress(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().ReplayProgress(ctx, fc.Args["filter"].(*model.ReplayProgressFilter), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.ReplayProgressItem) graphql.Marshaler {
+			return ec.marshalNReplayProgressItem2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayProgressItem(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_replayProgress(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return nil, errors.New("field of type ReplayProgressItem does not have child fields")
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_replayProgress_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -21293,6 +25821,62 @@ func UnmarshalBearerCredentialInput(ctx context.Context, raw any) (model.BearerC
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputCancelReplayInput(ctx context.Context, obj any) (model.CancelReplayInput, error) {
+	var it model.CancelReplayInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "reason", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalCancelReplayInput unmarshals raw into the CancelReplayInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalCancelReplayInput(ctx context.Context, raw any) (model.CancelReplayInput, error) {
+	var out model.CancelReplayInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "CancelReplayInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputCircuitBreakerFilter(ctx context.Context, obj any) (model.CircuitBreakerFilter, error) {
 	var it model.CircuitBreakerFilter
 	if obj == nil {
@@ -22165,6 +26749,62 @@ func UnmarshalDisableEventSubscriptionInput(ctx context.Context, raw any) (model
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputDiscardDeadLettersInput(ctx context.Context, obj any) (model.DiscardDeadLettersInput, error) {
+	var it model.DiscardDeadLettersInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ids", "reason", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ids":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ids"))
+			data, err := ec.unmarshalNID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ids = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalDiscardDeadLettersInput unmarshals raw into the DiscardDeadLettersInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalDiscardDeadLettersInput(ctx context.Context, raw any) (model.DiscardDeadLettersInput, error) {
+	var out model.DiscardDeadLettersInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "DiscardDeadLettersInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputDlqObservationFilter(ctx context.Context, obj any) (model.DlqObservationFilter, error) {
 	var it model.DlqObservationFilter
 	if obj == nil {
@@ -22784,6 +27424,257 @@ func UnmarshalHttpHeaderInput(ctx context.Context, raw any) (model.HTTPHeaderInp
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputPauseReplayInput(ctx context.Context, obj any) (model.PauseReplayInput, error) {
+	var it model.PauseReplayInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "reason", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalPauseReplayInput unmarshals raw into the PauseReplayInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalPauseReplayInput(ctx context.Context, raw any) (model.PauseReplayInput, error) {
+	var out model.PauseReplayInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "PauseReplayInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputPreviewBackfillInput(ctx context.Context, obj any) (model.PreviewBackfillInput, error) {
+	var it model.PreviewBackfillInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["ratePerSecond"]; !present {
+		asMap["ratePerSecond"] = 50
+	}
+	if _, present := asMap["canary"]; !present {
+		asMap["canary"] = 10
+	}
+	if _, present := asMap["pauseAbovePercent"]; !present {
+		asMap["pauseAbovePercent"] = 20
+	}
+
+	fieldsInOrder := [...]string{"eventSubscriptionId", "firstSeq", "lastSeq", "receivedAfter", "receivedBefore", "ratePerSecond", "canary", "pauseAbovePercent", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "eventSubscriptionId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("eventSubscriptionId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EventSubscriptionID = data
+		case "firstSeq":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("firstSeq"))
+			data, err := ec.unmarshalOBigInt2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FirstSeq = data
+		case "lastSeq":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("lastSeq"))
+			data, err := ec.unmarshalOBigInt2ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.LastSeq = data
+		case "receivedAfter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("receivedAfter"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ReceivedAfter = data
+		case "receivedBefore":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("receivedBefore"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ReceivedBefore = data
+		case "ratePerSecond":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ratePerSecond"))
+			data, err := ec.unmarshalNInt2int32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RatePerSecond = data
+		case "canary":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("canary"))
+			data, err := ec.unmarshalNInt2int32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Canary = data
+		case "pauseAbovePercent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("pauseAbovePercent"))
+			data, err := ec.unmarshalNInt2int32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.PauseAbovePercent = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalPreviewBackfillInput unmarshals raw into the PreviewBackfillInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalPreviewBackfillInput(ctx context.Context, raw any) (model.PreviewBackfillInput, error) {
+	var out model.PreviewBackfillInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "PreviewBackfillInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputPreviewReplayInput(ctx context.Context, obj any) (model.PreviewReplayInput, error) {
+	var it model.PreviewReplayInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["ratePerSecond"]; !present {
+		asMap["ratePerSecond"] = 50
+	}
+	if _, present := asMap["canary"]; !present {
+		asMap["canary"] = 10
+	}
+	if _, present := asMap["pauseAbovePercent"]; !present {
+		asMap["pauseAbovePercent"] = 20
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "filter", "ratePerSecond", "canary", "pauseAbovePercent", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "filter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("filter"))
+			data, err := ec.unmarshalNReplayFilterInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayFilterInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Filter = data
+		case "ratePerSecond":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ratePerSecond"))
+			data, err := ec.unmarshalNInt2int32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RatePerSecond = data
+		case "canary":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("canary"))
+			data, err := ec.unmarshalNInt2int32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Canary = data
+		case "pauseAbovePercent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("pauseAbovePercent"))
+			data, err := ec.unmarshalNInt2int32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.PauseAbovePercent = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalPreviewReplayInput unmarshals raw into the PreviewReplayInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalPreviewReplayInput(ctx context.Context, raw any) (model.PreviewReplayInput, error) {
+	var out model.PreviewReplayInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "PreviewReplayInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputQuarantinedRecordFilter(ctx context.Context, obj any) (model.QuarantinedRecordFilter, error) {
 	var it model.QuarantinedRecordFilter
 	if obj == nil {
@@ -22984,6 +27875,272 @@ func (ec *executionContext) unmarshalInputRedeliverInput(ctx context.Context, ob
 func UnmarshalRedeliverInput(ctx context.Context, raw any) (model.RedeliverInput, error) {
 	var out model.RedeliverInput
 	err := graphql.UnmarshalNamedInputFromContext(ctx, "RedeliverInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputReplayFilterInput(ctx context.Context, obj any) (model.ReplayFilterInput, error) {
+	var it model.ReplayFilterInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ids", "eventSubscriptionId", "destinationId", "eventType", "states", "reason", "fingerprint", "createdAfter", "createdBefore", "endedAfter", "endedBefore"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ids":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ids"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ids = data
+		case "eventSubscriptionId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("eventSubscriptionId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EventSubscriptionID = data
+		case "destinationId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("destinationId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DestinationID = data
+		case "eventType":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("eventType"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EventType = data
+		case "states":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("states"))
+			data, err := ec.unmarshalODeliveryState2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐStateᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.States = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalODeadReason2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐDeadReasonᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "fingerprint":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("fingerprint"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Fingerprint = data
+		case "createdAfter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("createdAfter"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CreatedAfter = data
+		case "createdBefore":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("createdBefore"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CreatedBefore = data
+		case "endedAfter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("endedAfter"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EndedAfter = data
+		case "endedBefore":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("endedBefore"))
+			data, err := ec.unmarshalODateTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EndedBefore = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalReplayFilterInput unmarshals raw into the ReplayFilterInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReplayFilterInput(ctx context.Context, raw any) (model.ReplayFilterInput, error) {
+	var out model.ReplayFilterInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReplayFilterInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputReplayJobFilter(ctx context.Context, obj any) (model.ReplayJobFilter, error) {
+	var it model.ReplayJobFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"tenantId", "kind", "state"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "kind":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("kind"))
+			data, err := ec.unmarshalOReplayJobKind2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobKindᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Kind = data
+		case "state":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("state"))
+			data, err := ec.unmarshalOReplayJobState2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobStateᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.State = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalReplayJobFilter unmarshals raw into the ReplayJobFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReplayJobFilter(ctx context.Context, raw any) (model.ReplayJobFilter, error) {
+	var out model.ReplayJobFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReplayJobFilter", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputReplayProgressFilter(ctx context.Context, obj any) (model.ReplayProgressFilter, error) {
+	var it model.ReplayProgressFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"jobId", "tenantId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "jobId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("jobId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.JobID = data
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalReplayProgressFilter unmarshals raw into the ReplayProgressFilter input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalReplayProgressFilter(ctx context.Context, raw any) (model.ReplayProgressFilter, error) {
+	var out model.ReplayProgressFilter
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ReplayProgressFilter", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputResumeReplayInput(ctx context.Context, obj any) (model.ResumeReplayInput, error) {
+	var it model.ResumeReplayInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalResumeReplayInput unmarshals raw into the ResumeReplayInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalResumeReplayInput(ctx context.Context, raw any) (model.ResumeReplayInput, error) {
+	var out model.ResumeReplayInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "ResumeReplayInput", raw, &out)
 	return out, err
 }
 
@@ -23313,6 +28470,146 @@ func UnmarshalSendTestEventInput(ctx context.Context, raw any) (model.SendTestEv
 	return out, err
 }
 
+func (ec *executionContext) unmarshalInputStartBackfillInput(ctx context.Context, obj any) (model.StartBackfillInput, error) {
+	var it model.StartBackfillInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "ratePerSecond", "canary", "pauseAbovePercent", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "ratePerSecond":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ratePerSecond"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RatePerSecond = data
+		case "canary":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("canary"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Canary = data
+		case "pauseAbovePercent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("pauseAbovePercent"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.PauseAbovePercent = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalStartBackfillInput unmarshals raw into the StartBackfillInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalStartBackfillInput(ctx context.Context, raw any) (model.StartBackfillInput, error) {
+	var out model.StartBackfillInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "StartBackfillInput", raw, &out)
+	return out, err
+}
+
+func (ec *executionContext) unmarshalInputStartReplayInput(ctx context.Context, obj any) (model.StartReplayInput, error) {
+	var it model.StartReplayInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "ratePerSecond", "canary", "pauseAbovePercent", "idempotencyKey"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "ratePerSecond":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ratePerSecond"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RatePerSecond = data
+		case "canary":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("canary"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Canary = data
+		case "pauseAbovePercent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("pauseAbovePercent"))
+			data, err := ec.unmarshalOInt2ᚖint32(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.PauseAbovePercent = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
+		}
+	}
+	return it, nil
+}
+
+// UnmarshalStartReplayInput unmarshals raw into the StartReplayInput input type, using the
+// unmarshaler bound to ctx's request. Call it from a resolver to decode an input
+// object that was not passed as a field argument.
+//
+// ctx must come from a gqlgen request; outside one there is no unmarshaler to use
+// and the returned error says so.
+func UnmarshalStartReplayInput(ctx context.Context, raw any) (model.StartReplayInput, error) {
+	var out model.StartReplayInput
+	err := graphql.UnmarshalNamedInputFromContext(ctx, "StartReplayInput", raw, &out)
+	return out, err
+}
+
 func (ec *executionContext) unmarshalInputUpdateEventSubscriptionInput(ctx context.Context, obj any) (model.UpdateEventSubscriptionInput, error) {
 	var it model.UpdateEventSubscriptionInput
 	if obj == nil {
@@ -23577,6 +28874,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 	switch obj := (obj).(type) {
 	case nil:
 		return graphql.Null
+	case model.ReplayJob:
+		return ec._ReplayJob(ctx, sel, &obj)
+	case *model.ReplayJob:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ReplayJob(ctx, sel, obj)
 	case model.QuarantinedRecord:
 		return ec._QuarantinedRecord(ctx, sel, &obj)
 	case *model.QuarantinedRecord:
@@ -23638,6 +28942,33 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return typedObj
 		} else {
 			panic(fmt.Errorf("unexpected type %T; non-generated variants of Node must implement graphql.Marshaler", obj))
+		}
+	}
+}
+
+func (ec *executionContext) _ReplayProgressItem(ctx context.Context, sel ast.SelectionSet, obj model.ReplayProgressItem) graphql.Marshaler {
+	switch obj := (obj).(type) {
+	case nil:
+		return graphql.Null
+	case model.ReplayProgress:
+		return ec._ReplayProgress(ctx, sel, &obj)
+	case *model.ReplayProgress:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ReplayProgress(ctx, sel, obj)
+	case model.LiveGap:
+		return ec._LiveGap(ctx, sel, &obj)
+	case *model.LiveGap:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._LiveGap(ctx, sel, obj)
+	default:
+		if typedObj, ok := obj.(graphql.Marshaler); ok {
+			return typedObj
+		} else {
+			panic(fmt.Errorf("unexpected type %T; non-generated variants of ReplayProgressItem must implement graphql.Marshaler", obj))
 		}
 	}
 }
@@ -24140,6 +29471,97 @@ func (ec *executionContext) _AuditLogEntry(ctx context.Context, sel ast.Selectio
 		case "after":
 			out.Values[i] = ec._AuditLogEntry_after(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var backfillRangeImplementors = []string{"BackfillRange"}
+
+func (ec *executionContext) _BackfillRange(ctx context.Context, sel ast.SelectionSet, obj *model.BackfillRange) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, backfillRangeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BackfillRange")
+		case "eventSubscriptionId":
+			out.Values[i] = ec._BackfillRange_eventSubscriptionId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "firstSeq":
+			out.Values[i] = ec._BackfillRange_firstSeq(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "lastSeq":
+			out.Values[i] = ec._BackfillRange_lastSeq(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "receivedAfter":
+			out.Values[i] = ec._BackfillRange_receivedAfter(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "receivedBefore":
+			out.Values[i] = ec._BackfillRange_receivedBefore(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var cancelReplayPayloadImplementors = []string{"CancelReplayPayload"}
+
+func (ec *executionContext) _CancelReplayPayload(ctx context.Context, sel ast.SelectionSet, obj *model.CancelReplayPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, cancelReplayPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CancelReplayPayload")
+		case "replayJob":
+			out.Values[i] = ec._CancelReplayPayload_replayJob(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._CancelReplayPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -25237,6 +30659,44 @@ func (ec *executionContext) _DisableEventSubscriptionPayload(ctx context.Context
 			}
 		case "userErrors":
 			out.Values[i] = ec._DisableEventSubscriptionPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var discardDeadLettersPayloadImplementors = []string{"DiscardDeadLettersPayload"}
+
+func (ec *executionContext) _DiscardDeadLettersPayload(ctx context.Context, sel ast.SelectionSet, obj *model.DiscardDeadLettersPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, discardDeadLettersPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DiscardDeadLettersPayload")
+		case "deliveries":
+			out.Values[i] = ec._DiscardDeadLettersPayload_deliveries(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._DiscardDeadLettersPayload_userErrors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -26522,7 +31982,7 @@ func (ec *executionContext) _KafkaPosition(ctx context.Context, sel ast.Selectio
 	return out
 }
 
-var liveGapImplementors = []string{"LiveGap", "DeliveryOutcomeItem", "CircuitBreakerItem", "FailureSpanItem"}
+var liveGapImplementors = []string{"LiveGap", "DeliveryOutcomeItem", "CircuitBreakerItem", "FailureSpanItem", "ReplayProgressItem"}
 
 func (ec *executionContext) _LiveGap(ctx context.Context, sel ast.SelectionSet, obj *model.LiveGap) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, liveGapImplementors)
@@ -26787,6 +32247,62 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "previewReplay":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_previewReplay(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "startReplay":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_startReplay(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pauseReplay":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_pauseReplay(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resumeReplay":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_resumeReplay(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cancelReplay":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_cancelReplay(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "previewBackfill":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_previewBackfill(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "startBackfill":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_startBackfill(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "discardDeadLetters":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_discardDeadLetters(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "createApiToken":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createApiToken(ctx, field)
@@ -26837,6 +32353,120 @@ func (ec *executionContext) _PageInfo(ctx context.Context, sel ast.SelectionSet,
 		case "endCursor":
 			out.Values[i] = ec._PageInfo_endCursor(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var pauseReplayPayloadImplementors = []string{"PauseReplayPayload"}
+
+func (ec *executionContext) _PauseReplayPayload(ctx context.Context, sel ast.SelectionSet, obj *model.PauseReplayPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, pauseReplayPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PauseReplayPayload")
+		case "replayJob":
+			out.Values[i] = ec._PauseReplayPayload_replayJob(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._PauseReplayPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var previewBackfillPayloadImplementors = []string{"PreviewBackfillPayload"}
+
+func (ec *executionContext) _PreviewBackfillPayload(ctx context.Context, sel ast.SelectionSet, obj *model.PreviewBackfillPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, previewBackfillPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PreviewBackfillPayload")
+		case "replayJob":
+			out.Values[i] = ec._PreviewBackfillPayload_replayJob(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._PreviewBackfillPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var previewReplayPayloadImplementors = []string{"PreviewReplayPayload"}
+
+func (ec *executionContext) _PreviewReplayPayload(ctx context.Context, sel ast.SelectionSet, obj *model.PreviewReplayPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, previewReplayPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PreviewReplayPayload")
+		case "replayJob":
+			out.Values[i] = ec._PreviewReplayPayload_replayJob(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._PreviewReplayPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -27165,6 +32795,18 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 				func(ctx context.Context) graphql.Marshaler {
 					return ec._Query_auditLog(ctx, field)
 				})
+		case "replayJob":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_replayJob(ctx, field)
+				})
+		case "replayJobs":
+			out.ResolveRootConcurrently(innerCtx, ec.OperationContext, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._Query_replayJobs(ctx, field)
+				})
 		case "__type":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Query___type(ctx, field)
@@ -27333,6 +32975,546 @@ func (ec *executionContext) _RedeliverPayload(ctx context.Context, sel ast.Selec
 			}
 		case "userErrors":
 			out.Values[i] = ec._RedeliverPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var replayFilterImplementors = []string{"ReplayFilter"}
+
+func (ec *executionContext) _ReplayFilter(ctx context.Context, sel ast.SelectionSet, obj *model.ReplayFilter) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, replayFilterImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReplayFilter")
+		case "ids":
+			out.Values[i] = ec._ReplayFilter_ids(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "eventSubscriptionId":
+			out.Values[i] = ec._ReplayFilter_eventSubscriptionId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "destinationId":
+			out.Values[i] = ec._ReplayFilter_destinationId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "eventType":
+			out.Values[i] = ec._ReplayFilter_eventType(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "states":
+			out.Values[i] = ec._ReplayFilter_states(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._ReplayFilter_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "fingerprint":
+			out.Values[i] = ec._ReplayFilter_fingerprint(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdAfter":
+			out.Values[i] = ec._ReplayFilter_createdAfter(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "createdBefore":
+			out.Values[i] = ec._ReplayFilter_createdBefore(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "endedAfter":
+			out.Values[i] = ec._ReplayFilter_endedAfter(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "endedBefore":
+			out.Values[i] = ec._ReplayFilter_endedBefore(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var replayJobImplementors = []string{"ReplayJob", "Node"}
+
+func (ec *executionContext) _ReplayJob(ctx context.Context, sel ast.SelectionSet, obj *model.ReplayJob) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, replayJobImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReplayJob")
+		case "id":
+			out.Values[i] = ec._ReplayJob_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "kind":
+			out.Values[i] = ec._ReplayJob_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "state":
+			out.Values[i] = ec._ReplayJob_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tenantId":
+			out.Values[i] = ec._ReplayJob_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "filter":
+			out.Values[i] = ec._ReplayJob_filter(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "range":
+			out.Values[i] = ec._ReplayJob_range(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "ratePerSecond":
+			out.Values[i] = ec._ReplayJob_ratePerSecond(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "canary":
+			out.Values[i] = ec._ReplayJob_canary(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "pauseAbovePercent":
+			out.Values[i] = ec._ReplayJob_pauseAbovePercent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "total":
+			out.Values[i] = ec._ReplayJob_total(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "byDestination":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, true,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ReplayJob_byDestination(ctx, field, obj)
+				})
+		case "destinationCount":
+			out.Values[i] = ec._ReplayJob_destinationCount(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "alreadyDelivered":
+			out.Values[i] = ec._ReplayJob_alreadyDelivered(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "possibleDuplicates":
+			out.Values[i] = ec._ReplayJob_possibleDuplicates(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "undeliverable":
+			out.Values[i] = ec._ReplayJob_undeliverable(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "estimatedDuration":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ReplayJob_estimatedDuration(ctx, field, obj)
+				})
+		case "pending":
+			out.Values[i] = ec._ReplayJob_pending(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "released":
+			out.Values[i] = ec._ReplayJob_released(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "skipped":
+			out.Values[i] = ec._ReplayJob_skipped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tried":
+			out.Values[i] = ec._ReplayJob_tried(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "failed":
+			out.Values[i] = ec._ReplayJob_failed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "delivered":
+			out.Values[i] = ec._ReplayJob_delivered(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "dead":
+			out.Values[i] = ec._ReplayJob_dead(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "pausedBy":
+			out.Values[i] = ec._ReplayJob_pausedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._ReplayJob_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "explanation":
+			out.Values[i] = ec._ReplayJob_explanation(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "version":
+			out.Values[i] = ec._ReplayJob_version(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "createdBy":
+			out.Values[i] = ec._ReplayJob_createdBy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "createdAt":
+			out.Values[i] = ec._ReplayJob_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "previewedAt":
+			out.Values[i] = ec._ReplayJob_previewedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "startedAt":
+			out.Values[i] = ec._ReplayJob_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "finishedAt":
+			out.Values[i] = ec._ReplayJob_finishedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var replayJobConnectionImplementors = []string{"ReplayJobConnection"}
+
+func (ec *executionContext) _ReplayJobConnection(ctx context.Context, sel ast.SelectionSet, obj *model.ReplayJobConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, replayJobConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReplayJobConnection")
+		case "edges":
+			out.Values[i] = ec._ReplayJobConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nodes":
+			out.Values[i] = ec._ReplayJobConnection_nodes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ReplayJobConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "liveCursor":
+			out.Values[i] = ec._ReplayJobConnection_liveCursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var replayJobEdgeImplementors = []string{"ReplayJobEdge"}
+
+func (ec *executionContext) _ReplayJobEdge(ctx context.Context, sel ast.SelectionSet, obj *model.ReplayJobEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, replayJobEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReplayJobEdge")
+		case "cursor":
+			out.Values[i] = ec._ReplayJobEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ReplayJobEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var replayProgressImplementors = []string{"ReplayProgress", "ReplayProgressItem"}
+
+func (ec *executionContext) _ReplayProgress(ctx context.Context, sel ast.SelectionSet, obj *model.ReplayProgress) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, replayProgressImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReplayProgress")
+		case "cursor":
+			out.Values[i] = ec._ReplayProgress_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "at":
+			out.Values[i] = ec._ReplayProgress_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tenantId":
+			out.Values[i] = ec._ReplayProgress_tenantId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "jobId":
+			out.Values[i] = ec._ReplayProgress_jobId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "replayJob":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ReplayProgress_replayJob(ctx, field, obj)
+				})
+		case "state":
+			out.Values[i] = ec._ReplayProgress_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "total":
+			out.Values[i] = ec._ReplayProgress_total(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "released":
+			out.Values[i] = ec._ReplayProgress_released(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "skipped":
+			out.Values[i] = ec._ReplayProgress_skipped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tried":
+			out.Values[i] = ec._ReplayProgress_tried(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "failed":
+			out.Values[i] = ec._ReplayProgress_failed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "delivered":
+			out.Values[i] = ec._ReplayProgress_delivered(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "dead":
+			out.Values[i] = ec._ReplayProgress_dead(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._ReplayProgress_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var replayShareImplementors = []string{"ReplayShare"}
+
+func (ec *executionContext) _ReplayShare(ctx context.Context, sel ast.SelectionSet, obj *model.ReplayShare) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, replayShareImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReplayShare")
+		case "destination":
+			out.ResolveConcurrently(ec.OperationContext, &deferred, i,
+				true, false,
+				func(ctx context.Context) graphql.Marshaler {
+					return ec._ReplayShare_destination(ctx, field, obj)
+				})
+		case "destinationId":
+			out.Values[i] = ec._ReplayShare_destinationId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "count":
+			out.Values[i] = ec._ReplayShare_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var resumeReplayPayloadImplementors = []string{"ResumeReplayPayload"}
+
+func (ec *executionContext) _ResumeReplayPayload(ctx context.Context, sel ast.SelectionSet, obj *model.ResumeReplayPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, resumeReplayPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ResumeReplayPayload")
+		case "replayJob":
+			out.Values[i] = ec._ResumeReplayPayload_replayJob(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._ResumeReplayPayload_userErrors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -27712,6 +33894,82 @@ func (ec *executionContext) _SigningKey(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var startBackfillPayloadImplementors = []string{"StartBackfillPayload"}
+
+func (ec *executionContext) _StartBackfillPayload(ctx context.Context, sel ast.SelectionSet, obj *model.StartBackfillPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, startBackfillPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StartBackfillPayload")
+		case "replayJob":
+			out.Values[i] = ec._StartBackfillPayload_replayJob(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._StartBackfillPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
+var startReplayPayloadImplementors = []string{"StartReplayPayload"}
+
+func (ec *executionContext) _StartReplayPayload(ctx context.Context, sel ast.SelectionSet, obj *model.StartReplayPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, startReplayPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferred := graphql.NewDeferredGroup(ctx)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StartReplayPayload")
+		case "replayJob":
+			out.Values[i] = ec._StartReplayPayload_replayJob(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "userErrors":
+			out.Values[i] = ec._StartReplayPayload_userErrors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	if n := len(deferred.Defers); n > 0 {
+		atomic.AddInt32(&ec.Deferred, int32(min(n, math.MaxInt32)))
+		ec.ProcessDeferredGroup(deferred)
+	}
+
+	return out
+}
+
 var subscriptionImplementors = []string{"Subscription"}
 
 func (ec *executionContext) _Subscription(ctx context.Context, sel ast.SelectionSet) func(ctx context.Context) graphql.Marshaler {
@@ -27733,6 +33991,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_circuitBreakerChanged(ctx, fields[0])
 	case "failureSpanChanged":
 		return ec._Subscription_failureSpanChanged(ctx, fields[0])
+	case "replayProgress":
+		return ec._Subscription_replayProgress(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
@@ -28520,6 +34780,19 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) unmarshalNCancelReplayInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCancelReplayInput(ctx context.Context, v any) (model.CancelReplayInput, error) {
+	res, err := ec.unmarshalInputCancelReplayInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCancelReplayPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCancelReplayPayload(ctx context.Context, sel ast.SelectionSet, v *model.CancelReplayPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "CancelReplayPayload!")
+		return graphql.Null
+	}
+	return ec._CancelReplayPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNCircuitBreaker2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐCircuitBreakerᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.CircuitBreaker) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -28776,6 +35049,36 @@ func (ec *executionContext) marshalNDeliveryState2githubᚗcomᚋstreamingᚑhub
 	return res
 }
 
+func (ec *executionContext) unmarshalNDeliveryState2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐStateᚄ(ctx context.Context, v any) ([]hub.State, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]hub.State, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNDeliveryState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐState(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNDeliveryState2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐStateᚄ(ctx context.Context, sel ast.SelectionSet, v []hub.State) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDeliveryState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐState(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNDestination2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDestinationᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.Destination) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -28856,6 +35159,19 @@ func (ec *executionContext) marshalNDisableEventSubscriptionPayload2ᚖgithubᚗ
 		return graphql.Null
 	}
 	return ec._DisableEventSubscriptionPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDiscardDeadLettersInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDiscardDeadLettersInput(ctx context.Context, v any) (model.DiscardDeadLettersInput, error) {
+	res, err := ec.unmarshalInputDiscardDeadLettersInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDiscardDeadLettersPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDiscardDeadLettersPayload(ctx context.Context, sel ast.SelectionSet, v *model.DiscardDeadLettersPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "DiscardDeadLettersPayload!")
+		return graphql.Null
+	}
+	return ec._DiscardDeadLettersPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNDlqObservation2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐDlqObservationᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.DlqObservation) graphql.Marshaler {
@@ -29407,6 +35723,45 @@ func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋstreamingᚑhub�
 	return ec._PageInfo(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNPauseReplayInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPauseReplayInput(ctx context.Context, v any) (model.PauseReplayInput, error) {
+	res, err := ec.unmarshalInputPauseReplayInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNPauseReplayPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPauseReplayPayload(ctx context.Context, sel ast.SelectionSet, v *model.PauseReplayPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "PauseReplayPayload!")
+		return graphql.Null
+	}
+	return ec._PauseReplayPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNPreviewBackfillInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPreviewBackfillInput(ctx context.Context, v any) (model.PreviewBackfillInput, error) {
+	res, err := ec.unmarshalInputPreviewBackfillInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNPreviewBackfillPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPreviewBackfillPayload(ctx context.Context, sel ast.SelectionSet, v *model.PreviewBackfillPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "PreviewBackfillPayload!")
+		return graphql.Null
+	}
+	return ec._PreviewBackfillPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNPreviewReplayInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPreviewReplayInput(ctx context.Context, v any) (model.PreviewReplayInput, error) {
+	res, err := ec.unmarshalInputPreviewReplayInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNPreviewReplayPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐPreviewReplayPayload(ctx context.Context, sel ast.SelectionSet, v *model.PreviewReplayPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "PreviewReplayPayload!")
+		return graphql.Null
+	}
+	return ec._PreviewReplayPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNQuarantinedRecord2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐQuarantinedRecordᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.QuarantinedRecord) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
@@ -29535,6 +35890,142 @@ func (ec *executionContext) marshalNRedeliverPayload2ᚖgithubᚗcomᚋstreaming
 		return graphql.Null
 	}
 	return ec._RedeliverPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNReplayFilterInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayFilterInput(ctx context.Context, v any) (*model.ReplayFilterInput, error) {
+	res, err := ec.unmarshalInputReplayFilterInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReplayJob2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJobᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.ReplayJob) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx context.Context, sel ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ReplayJob!")
+		return graphql.Null
+	}
+	return ec._ReplayJob(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNReplayJobConnection2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJobConnection(ctx context.Context, sel ast.SelectionSet, v *model.ReplayJobConnection) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ReplayJobConnection!")
+		return graphql.Null
+	}
+	return ec._ReplayJobConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNReplayJobEdge2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJobEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.ReplayJobEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNReplayJobEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJobEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNReplayJobEdge2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJobEdge(ctx context.Context, sel ast.SelectionSet, v *model.ReplayJobEdge) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ReplayJobEdge!")
+		return graphql.Null
+	}
+	return ec._ReplayJobEdge(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNReplayJobKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobKind(ctx context.Context, v any) (hub.JobKind, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := hub.JobKind(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReplayJobKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobKind(ctx context.Context, sel ast.SelectionSet, v hub.JobKind) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ReplayJobKind!")
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNReplayJobState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobState(ctx context.Context, v any) (hub.JobState, error) {
+	tmp, err := graphql.UnmarshalString(v)
+	res := hub.JobState(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReplayJobState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobState(ctx context.Context, sel ast.SelectionSet, v hub.JobState) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalString(string(v))
+	if res == graphql.Null {
+		graphql.AddInvalidNullFromMarshaler(ctx, "ReplayJobState!")
+	}
+	return res
+}
+
+func (ec *executionContext) marshalNReplayProgressItem2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayProgressItem(ctx context.Context, sel ast.SelectionSet, v model.ReplayProgressItem) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ReplayProgressItem!")
+		return graphql.Null
+	}
+	return ec._ReplayProgressItem(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNReplayShare2ᚕᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayShareᚄ(ctx context.Context, sel ast.SelectionSet, v []*model.ReplayShare) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNReplayShare2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayShare(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNReplayShare2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayShare(ctx context.Context, sel ast.SelectionSet, v *model.ReplayShare) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ReplayShare!")
+		return graphql.Null
+	}
+	return ec._ReplayShare(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNResumeReplayInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐResumeReplayInput(ctx context.Context, v any) (model.ResumeReplayInput, error) {
+	res, err := ec.unmarshalInputResumeReplayInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNResumeReplayPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐResumeReplayPayload(ctx context.Context, sel ast.SelectionSet, v *model.ResumeReplayPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "ResumeReplayPayload!")
+		return graphql.Null
+	}
+	return ec._ResumeReplayPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNRetryKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐRetryKind(ctx context.Context, v any) (hub.RetryKind, error) {
@@ -29711,6 +36202,32 @@ func (ec *executionContext) marshalNSinkKind2githubᚗcomᚋstreamingᚑhubᚋst
 		graphql.AddInvalidNullFromMarshaler(ctx, "SinkKind!")
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNStartBackfillInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐStartBackfillInput(ctx context.Context, v any) (model.StartBackfillInput, error) {
+	res, err := ec.unmarshalInputStartBackfillInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNStartBackfillPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐStartBackfillPayload(ctx context.Context, sel ast.SelectionSet, v *model.StartBackfillPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "StartBackfillPayload!")
+		return graphql.Null
+	}
+	return ec._StartBackfillPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNStartReplayInput2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐStartReplayInput(ctx context.Context, v any) (model.StartReplayInput, error) {
+	res, err := ec.unmarshalInputStartReplayInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNStartReplayPayload2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐStartReplayPayload(ctx context.Context, sel ast.SelectionSet, v *model.StartReplayPayload) graphql.Marshaler {
+	if v == nil {
+		graphql.AddInvalidNullError(ctx, "StartReplayPayload!")
+		return graphql.Null
+	}
+	return ec._StartReplayPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNString2string(ctx context.Context, v any) (string, error) {
@@ -30026,6 +36543,13 @@ func (ec *executionContext) unmarshalOAuditLogFilter2ᚖgithubᚗcomᚋstreaming
 	}
 	res, err := ec.unmarshalInputAuditLogFilter(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOBackfillRange2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐBackfillRange(ctx context.Context, sel ast.SelectionSet, v *model.BackfillRange) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._BackfillRange(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOBasicCredentialInput2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐBasicCredentialInput(ctx context.Context, v any) (*model.BasicCredentialInput, error) {
@@ -30571,6 +37095,41 @@ func (ec *executionContext) unmarshalOHttpHeaderInput2ᚕᚖgithubᚗcomᚋstrea
 	return res, nil
 }
 
+func (ec *executionContext) unmarshalOID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNID2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOID2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNID2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOID2ᚖstring(ctx context.Context, v any) (*string, error) {
 	if v == nil {
 		return nil, nil
@@ -30644,6 +37203,108 @@ func (ec *executionContext) unmarshalOQuarantinedRecordFilter2ᚖgithubᚗcomᚋ
 		return nil, nil
 	}
 	res, err := ec.unmarshalInputQuarantinedRecordFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOReplayFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayFilter(ctx context.Context, sel ast.SelectionSet, v *model.ReplayFilter) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ReplayFilter(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOReplayJob2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJob(ctx context.Context, sel ast.SelectionSet, v *model.ReplayJob) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._ReplayJob(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOReplayJobFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayJobFilter(ctx context.Context, v any) (*model.ReplayJobFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputReplayJobFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOReplayJobKind2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobKindᚄ(ctx context.Context, v any) ([]hub.JobKind, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]hub.JobKind, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNReplayJobKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobKind(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOReplayJobKind2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobKindᚄ(ctx context.Context, sel ast.SelectionSet, v []hub.JobKind) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNReplayJobKind2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobKind(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalOReplayJobState2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobStateᚄ(ctx context.Context, v any) ([]hub.JobState, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]hub.JobState, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNReplayJobState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobState(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOReplayJobState2ᚕgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobStateᚄ(ctx context.Context, sel ast.SelectionSet, v []hub.JobState) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNReplayJobState2githubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋhubᚐJobState(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalOReplayProgressFilter2ᚖgithubᚗcomᚋstreamingᚑhubᚋstreamingᚑhubᚋgraphᚋmodelᚐReplayProgressFilter(ctx context.Context, v any) (*model.ReplayProgressFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputReplayProgressFilter(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 

@@ -33,6 +33,10 @@ type FailureSpanItem interface {
 type Node interface {
 }
 
+// An item of the live feed.
+type ReplayProgressItem interface {
+}
+
 // A key to this API, without the token itself.
 type APIToken struct {
 	// Global id, `tok_…`.
@@ -198,6 +202,20 @@ type AuditLogFilter struct {
 	Before *time.Time `json:"before,omitempty"`
 }
 
+// Which stored events a backfill is about: those that the event subscription wants and never got a delivery of.
+type BackfillRange struct {
+	// The event subscription.
+	EventSubscriptionID string `json:"eventSubscriptionId"`
+	// With this `seq` or a greater one; null for any.
+	FirstSeq *int64 `json:"firstSeq,omitempty"`
+	// With this `seq` or a smaller one; null for any.
+	LastSeq *int64 `json:"lastSeq,omitempty"`
+	// Received then or later; null for any time.
+	ReceivedAfter *time.Time `json:"receivedAfter,omitempty"`
+	// Received before then; null for any time.
+	ReceivedBefore *time.Time `json:"receivedBefore,omitempty"`
+}
+
 // A user and a password.
 type BasicCredentialInput struct {
 	// The user, without a colon.
@@ -210,6 +228,24 @@ type BasicCredentialInput struct {
 type BearerCredentialInput struct {
 	// The token, without the word Bearer.
 	Token string `json:"token"`
+}
+
+// A replay or backfill to give up.
+type CancelReplayInput struct {
+	// Global id, `rpl_…`.
+	ID string `json:"id"`
+	// Why, for people: up to 500 characters.
+	Reason *string `json:"reason,omitempty"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of giving it up.
+type CancelReplayPayload struct {
+	// As it stands now; null when there are user errors.
+	ReplayJob *ReplayJob `json:"replayJob,omitempty"`
+	// Why not; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
 }
 
 // What keeps the hub from asking a destination that fails again and again. Event subscriptions with the same destination share it.
@@ -670,6 +706,24 @@ type DisableEventSubscriptionPayload struct {
 	// As it stands now; null when there are user errors.
 	EventSubscription *EventSubscription `json:"eventSubscription,omitempty"`
 	// Why it was not disabled; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// Deliveries to give up.
+type DiscardDeadLettersInput struct {
+	// Global ids, `dlv_…`: 1 to 100.
+	Ids []string `json:"ids"`
+	// Why, for people: 1 to 500 characters. It becomes the deliveries' `lastError`.
+	Reason string `json:"reason"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of discarding.
+type DiscardDeadLettersPayload struct {
+	// Those that are discarded, in the order of the ids, as they stand now.
+	Deliveries []*Delivery `json:"deliveries"`
+	// Which ones are not, and why.
 	UserErrors []*controlplane.UserError `json:"userErrors"`
 }
 
@@ -1153,6 +1207,8 @@ func (LiveGap) IsCircuitBreakerItem() {}
 
 func (LiveGap) IsFailureSpanItem() {}
 
+func (LiveGap) IsReplayProgressItem() {}
+
 // One condition of a match.
 type MatchClause struct {
 	// Its name: `tenant`, `enabled`, `verification`, `origin`, `event_type` or `schema_major`.
@@ -1184,6 +1240,81 @@ type PageInfo struct {
 	HasNextPage bool `json:"hasNextPage"`
 	// Give it as `after` to go on; null on an empty last page.
 	EndCursor *string `json:"endCursor,omitempty"`
+}
+
+// A replay or backfill to pause.
+type PauseReplayInput struct {
+	// Global id, `rpl_…`.
+	ID string `json:"id"`
+	// Why, for people: up to 500 characters.
+	Reason *string `json:"reason,omitempty"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of pausing.
+type PauseReplayPayload struct {
+	// As it stands now; null when there are user errors.
+	ReplayJob *ReplayJob `json:"replayJob,omitempty"`
+	// Why not; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// A backfill to preview. A range without bounds is all that is stored.
+type PreviewBackfillInput struct {
+	// For which event subscription: `sub_…`.
+	EventSubscriptionID string `json:"eventSubscriptionId"`
+	// Events with this `seq` or a greater one.
+	FirstSeq *int64 `json:"firstSeq,omitempty"`
+	// Events with this `seq` or a smaller one.
+	LastSeq *int64 `json:"lastSeq,omitempty"`
+	// Events received then or later.
+	ReceivedAfter *time.Time `json:"receivedAfter,omitempty"`
+	// Events received before then.
+	ReceivedBefore *time.Time `json:"receivedBefore,omitempty"`
+	// Items that are released per second, 1 to 10 000. The limits of the destinations hold as well.
+	RatePerSecond int32 `json:"ratePerSecond"`
+	// How many items go first, alone: 0 to 10 000, 0 for none. The others follow when each of them was tried.
+	Canary int32 `json:"canary"`
+	// The hub pauses the job when more than this per cent of the items that were tried failed at first; 0 to 100, 100 for never.
+	PauseAbovePercent int32 `json:"pauseAbovePercent"`
+	// Names this call, see `RedeliverInput.idempotencyKey`. Without one, two calls alike within half
+	// a second make one job.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of previewing a backfill.
+type PreviewBackfillPayload struct {
+	// The job, PREVIEWING; null when there are user errors.
+	ReplayJob *ReplayJob `json:"replayJob,omitempty"`
+	// Why not; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// A replay to preview.
+type PreviewReplayInput struct {
+	// The tenant whose deliveries are meant. A tenant's token can name its own only. Without one, a
+	// token of scope PLATFORM means the tenant of what the filter names, else all tenants.
+	TenantID *string `json:"tenantId,omitempty"`
+	// Which deliveries.
+	Filter *ReplayFilterInput `json:"filter"`
+	// Items that are released per second, 1 to 10 000. The limits of the destinations hold as well.
+	RatePerSecond int32 `json:"ratePerSecond"`
+	// How many items go first, alone: 0 to 10 000, 0 for none. The others follow when each of them was tried.
+	Canary int32 `json:"canary"`
+	// The hub pauses the job when more than this per cent of the items that were tried failed at first; 0 to 100, 100 for never.
+	PauseAbovePercent int32 `json:"pauseAbovePercent"`
+	// Names this call, see `RedeliverInput.idempotencyKey`. Without one, two calls alike within half
+	// a second make one job.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of previewing a replay.
+type PreviewReplayPayload struct {
+	// The job, PREVIEWING; null when there are user errors.
+	ReplayJob *ReplayJob `json:"replayJob,omitempty"`
+	// Why not; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
 }
 
 // A Kafka record that the hub could not accept.
@@ -1308,6 +1439,221 @@ type RedeliverPayload struct {
 	// As it stands now; null when there are user errors.
 	Delivery *Delivery `json:"delivery,omitempty"`
 	// Why no run was begun; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// Which settled deliveries a replay is about; all conditions hold.
+type ReplayFilter struct {
+	// Of these deliveries; null for any.
+	Ids []string `json:"ids,omitempty"`
+	// Of this event subscription; null for any.
+	EventSubscriptionID *string `json:"eventSubscriptionId,omitempty"`
+	// To this destination; null for any.
+	DestinationID *string `json:"destinationId,omitempty"`
+	// Of this event type; null for any.
+	EventType *string `json:"eventType,omitempty"`
+	// In one of these states.
+	States []hub.State `json:"states"`
+	// Dead for one of these reasons; null for any.
+	Reason []hub.DeadReason `json:"reason,omitempty"`
+	// Of this cause; null for any.
+	Fingerprint *string `json:"fingerprint,omitempty"`
+	// Made then or later; null for any time.
+	CreatedAfter *time.Time `json:"createdAfter,omitempty"`
+	// Made before then; null for any time.
+	CreatedBefore *time.Time `json:"createdBefore,omitempty"`
+	// Dead letters with a `finishedAt` then or later; null for any time.
+	EndedAfter *time.Time `json:"endedAfter,omitempty"`
+	// Dead letters with a `finishedAt` before then; null for any time.
+	EndedBefore *time.Time `json:"endedBefore,omitempty"`
+}
+
+// Which settled deliveries to replay; all conditions must hold. Without any, all that are DEAD.
+type ReplayFilterInput struct {
+	// Of these deliveries, `dlv_…`: 1 to 1 000.
+	Ids []string `json:"ids,omitempty"`
+	// Of this event subscription.
+	EventSubscriptionID *string `json:"eventSubscriptionId,omitempty"`
+	// To this destination.
+	DestinationID *string `json:"destinationId,omitempty"`
+	// Of this event type: an exact key `<resource>.<event>`, `<resource>.*`, or `*`. Leaves out events past their retention.
+	EventType *string `json:"eventType,omitempty"`
+	// In one of these states, of DEAD, DELIVERED and DISCARDED; DEAD alone when absent.
+	States []hub.State `json:"states,omitempty"`
+	// Dead for one of these reasons.
+	Reason []hub.DeadReason `json:"reason,omitempty"`
+	// Of this cause: a delivery's `fingerprint`.
+	Fingerprint *string `json:"fingerprint,omitempty"`
+	// With a `createdAt` then or later.
+	CreatedAfter *time.Time `json:"createdAfter,omitempty"`
+	// With a `createdAt` before then.
+	CreatedBefore *time.Time `json:"createdBefore,omitempty"`
+	// Dead letters with a `finishedAt` then or later.
+	EndedAfter *time.Time `json:"endedAfter,omitempty"`
+	// Dead letters with a `finishedAt` before then.
+	EndedBefore *time.Time `json:"endedBefore,omitempty"`
+}
+
+// A replay or backfill: a frozen set of deliveries, how they are released, and what has become of them.
+type ReplayJob struct {
+	// Global id, `rpl_…`.
+	ID string `json:"id"`
+	// What it does.
+	Kind hub.JobKind `json:"kind"`
+	// Where it stands.
+	State hub.JobState `json:"state"`
+	// The tenant that it belongs to; null when it goes over all tenants.
+	TenantID *string `json:"tenantId,omitempty"`
+	// Which deliveries it is about; null for a BACKFILL.
+	Filter *ReplayFilter `json:"filter,omitempty"`
+	// Which events it is about; null for a REPLAY.
+	Range *BackfillRange `json:"range,omitempty"`
+	// Items that are released per second, at most.
+	RatePerSecond int32 `json:"ratePerSecond"`
+	// How many items go first, alone; 0 for none.
+	Canary int32 `json:"canary"`
+	// The hub pauses it when more than this per cent of the items that were tried failed at first; 100 for never.
+	PauseAbovePercent int32 `json:"pauseAbovePercent"`
+	// How many items the set has, so far while it is PREVIEWING.
+	Total int64 `json:"total"`
+	// How many destinations items go to.
+	DestinationCount int32 `json:"destinationCount"`
+	// Items that were delivered before.
+	AlreadyDelivered int64 `json:"alreadyDelivered"`
+	// Items whose receiver may have acted on an earlier attempt: it answered with 2xx, or its answer was lost.
+	PossibleDuplicates int64 `json:"possibleDuplicates"`
+	// Deliveries that the filter names and that are not items, because their event subscription takes none now, or because their event is past its retention.
+	Undeliverable int64 `json:"undeliverable"`
+	// Items that were not looked at yet.
+	Pending int64 `json:"pending"`
+	// Items that were given to their destinations' queues.
+	Released int64 `json:"released"`
+	// Items that were not released: they were not settled any more, or could not be delivered.
+	Skipped int64 `json:"skipped"`
+	// Released items that had an outcome.
+	Tried int64 `json:"tried"`
+	// Tried items whose first outcome was a failure; they may be delivered later.
+	Failed int64 `json:"failed"`
+	// Released items that were delivered.
+	Delivered int64 `json:"delivered"`
+	// Released items that ended without success, or were discarded.
+	Dead int64 `json:"dead"`
+	// Who paused it: a person, or the hub because too much failed; null unless it is PAUSED.
+	PausedBy *hub.DisabledBy `json:"pausedBy,omitempty"`
+	// Why it is paused, or why it ended; null when nothing was said.
+	Reason *string `json:"reason,omitempty"`
+	// In one sentence: where it stands and what comes next.
+	Explanation string `json:"explanation"`
+	// Counts what people changed, from 1.
+	Version int32 `json:"version"`
+	// The name of the API token that made it.
+	CreatedBy string `json:"createdBy"`
+	// When it was made: the set is what there was then.
+	CreatedAt time.Time `json:"createdAt"`
+	// When its set was counted; null before.
+	PreviewedAt *time.Time `json:"previewedAt,omitempty"`
+	// When it was started; null before.
+	StartedAt *time.Time `json:"startedAt,omitempty"`
+	// When it ended; null before.
+	FinishedAt *time.Time     `json:"finishedAt,omitempty"`
+	Of         *hub.ReplayJob `json:"of"`
+}
+
+func (ReplayJob) IsNode() {}
+
+// Replay jobs of a page.
+type ReplayJobConnection struct {
+	// The page with a cursor for each.
+	Edges []*ReplayJobEdge `json:"edges"`
+	// The page.
+	Nodes []*ReplayJob `json:"nodes"`
+	// Where the page stands in the list.
+	PageInfo *PageInfo `json:"pageInfo"`
+	// Give it as `after` to a live feed, to go on from the moment of this page.
+	LiveCursor string `json:"liveCursor"`
+}
+
+// A replay job in a page.
+type ReplayJobEdge struct {
+	// Its place in the list, opaque.
+	Cursor string `json:"cursor"`
+	// The replay job.
+	Node *ReplayJob `json:"node"`
+}
+
+// Which replay jobs; all conditions must hold.
+type ReplayJobFilter struct {
+	// Of this tenant. A tenant's token can name its own only.
+	TenantID *string `json:"tenantId,omitempty"`
+	// Of one of these kinds.
+	Kind []hub.JobKind `json:"kind,omitempty"`
+	// In one of these states.
+	State []hub.JobState `json:"state,omitempty"`
+}
+
+// A replay job that came further or changed its state, as it stood then; `replayJob` is how it stands now.
+type ReplayProgress struct {
+	// Its place in the feed: give it as `after` to go on from here.
+	Cursor string `json:"cursor"`
+	// When.
+	At time.Time `json:"at"`
+	// The tenant that the job belongs to; null when it goes over all tenants.
+	TenantID *string `json:"tenantId,omitempty"`
+	// The job's global id.
+	JobID string `json:"jobId"`
+	// Where the job stood.
+	State hub.JobState `json:"state"`
+	// How many items the set had.
+	Total int64 `json:"total"`
+	// Items that were released.
+	Released int64 `json:"released"`
+	// Items that were not released, and will not be.
+	Skipped int64 `json:"skipped"`
+	// Released items that had an outcome.
+	Tried int64 `json:"tried"`
+	// Tried items whose first outcome was a failure.
+	Failed int64 `json:"failed"`
+	// Released items that were delivered.
+	Delivered int64 `json:"delivered"`
+	// Released items that ended without success.
+	Dead int64 `json:"dead"`
+	// Why it was paused, or why it ended; null when nothing was said.
+	Reason *string   `json:"reason,omitempty"`
+	Of     hub.JobID `json:"of"`
+}
+
+func (ReplayProgress) IsReplayProgressItem() {}
+
+// Whose progress is followed; all conditions must hold.
+type ReplayProgressFilter struct {
+	// Of this job: `rpl_…`.
+	JobID *string `json:"jobId,omitempty"`
+	// Of jobs of this tenant. A tenant's token can name its own only.
+	TenantID *string `json:"tenantId,omitempty"`
+}
+
+// How many items of a replay job go to one destination.
+type ReplayShare struct {
+	// Its global id.
+	DestinationID string `json:"destinationId"`
+	// How many items.
+	Count int64             `json:"count"`
+	Of    hub.DestinationID `json:"of"`
+}
+
+// A replay or backfill to let go on.
+type ResumeReplayInput struct {
+	// Global id, `rpl_…`.
+	ID string `json:"id"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of letting it go on.
+type ResumeReplayPayload struct {
+	// As it stands now; null when there are user errors.
+	ReplayJob *ReplayJob `json:"replayJob,omitempty"`
+	// Why not; empty on success.
 	UserErrors []*controlplane.UserError `json:"userErrors"`
 }
 
@@ -1453,6 +1799,50 @@ type SigningKey struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// When it stops signing; null for the current one.
 	EndsAt *time.Time `json:"endsAt,omitempty"`
+}
+
+// A backfill to start.
+type StartBackfillInput struct {
+	// Global id, `rpl_…`.
+	ID string `json:"id"`
+	// Items that are released per second, 1 to 10 000; as previewed when absent.
+	RatePerSecond *int32 `json:"ratePerSecond,omitempty"`
+	// How many items go first, alone, 0 to 10 000; as previewed when absent.
+	Canary *int32 `json:"canary,omitempty"`
+	// The hub pauses the job above this per cent of failures, 0 to 100; as previewed when absent.
+	PauseAbovePercent *int32 `json:"pauseAbovePercent,omitempty"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of starting a backfill.
+type StartBackfillPayload struct {
+	// As it stands now; null when there are user errors.
+	ReplayJob *ReplayJob `json:"replayJob,omitempty"`
+	// Why not; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
+}
+
+// A replay to start.
+type StartReplayInput struct {
+	// Global id, `rpl_…`.
+	ID string `json:"id"`
+	// Items that are released per second, 1 to 10 000; as previewed when absent.
+	RatePerSecond *int32 `json:"ratePerSecond,omitempty"`
+	// How many items go first, alone, 0 to 10 000; as previewed when absent.
+	Canary *int32 `json:"canary,omitempty"`
+	// The hub pauses the job above this per cent of failures, 0 to 100; as previewed when absent.
+	PauseAbovePercent *int32 `json:"pauseAbovePercent,omitempty"`
+	// Names this call, see `RedeliverInput.idempotencyKey`.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+}
+
+// What came of starting a replay.
+type StartReplayPayload struct {
+	// As it stands now; null when there are user errors.
+	ReplayJob *ReplayJob `json:"replayJob,omitempty"`
+	// Why not; empty on success.
+	UserErrors []*controlplane.UserError `json:"userErrors"`
 }
 
 // What to change of an event subscription. What is left out stays.

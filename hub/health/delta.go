@@ -9,9 +9,6 @@ type SpanDelta struct {
 	Failures  Span      // of the failures after it
 }
 
-// Empty reports whether there is nothing to apply.
-func (d SpanDelta) Empty() bool { return d.SuccessAt.IsZero() && !d.Failures.Open() }
-
 // Add is the sum with one more attempt that ended at at.
 func (d SpanDelta) Add(o Outcome, at time.Time) SpanDelta {
 	switch o {

@@ -8,10 +8,8 @@ import (
 )
 
 const (
-	// DefaultOverlap is for how long the old secret stays valid after a
-	// rotation.
-	DefaultOverlap = 24 * time.Hour
-	// MaxOverlap bounds it; 0 is fine and ends the old secret at once.
+	// MaxOverlap bounds for how long an old secret stays valid after a
+	// rotation; 0 is fine and ends the old secret at once.
 	MaxOverlap = 7 * 24 * time.Hour
 	// MaxOldKeys is how many old secrets sign beside the current one.
 	MaxOldKeys = 2

@@ -421,7 +421,9 @@ type ReplayJob struct {
 	Released    int64
 	Skipped     int64
 	// Up to when the rate is used up.
-	PacedTo      *time.Time
+	PacedTo *time.Time
+	// The sum of all counts in the last notice of the live feed.
+	Told         int64
 	CanaryPassed bool
 	// Items tried before the last start, which are judged no more; judged_failed likewise.
 	JudgedTried   int64

@@ -9,15 +9,22 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
 	hub "github.com/streaming-hub/streaming-hub/hub"
 )
 
 const ActiveReplayJobs = `-- name: ActiveReplayJobs :many
 SELECT id, state, created_at FROM replay_jobs
 WHERE state IN ('PREVIEWING', 'READY', 'RUNNING')
+  AND (state <> 'READY' OR created_at <= now() - $1::interval)
 ORDER BY id
-LIMIT $1
+LIMIT $2
 `
+
+type ActiveReplayJobsParams struct {
+	ReadyFor pgtype.Interval
+	Most     int32
+}
 
 type ActiveReplayJobsRow struct {
 	ID        hub.ID
@@ -25,10 +32,10 @@ type ActiveReplayJobsRow struct {
 	CreatedAt time.Time
 }
 
-// Those that the data plane has to do something about. Served by
-// replay_jobs_active.
-func (q *Queries) ActiveReplayJobs(ctx context.Context, db DBTX, most int32) ([]ActiveReplayJobsRow, error) {
-	rows, err := db.Query(ctx, ActiveReplayJobs, most)
+// Those that the data plane has to do something about; of previews that wait to
+// be started, those that have waited too long. Served by replay_jobs_active.
+func (q *Queries) ActiveReplayJobs(ctx context.Context, db DBTX, arg ActiveReplayJobsParams) ([]ActiveReplayJobsRow, error) {
+	rows, err := db.Query(ctx, ActiveReplayJobs, arg.ReadyFor, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +96,7 @@ func (q *Queries) InsertReplayJob(ctx context.Context, db DBTX, arg InsertReplay
 }
 
 const LockReplayJob = `-- name: LockReplayJob :many
-SELECT j.id, j.tenant_id, j.kind, j.state, j.version, j.wanted, j.rate_per_second, j.canary, j.pause_above_percent, j.scanned_to, j.scanned_seq, j.last_seq, j.total, j.already_delivered, j.possible_duplicates, j.undeliverable, j.shares, j.next_ordinal, j.released, j.skipped, j.paced_to, j.canary_passed, j.judged_tried, j.judged_failed, j.paused_by, j.reason, j.created_by, j.created_by_name, j.created_at, j.previewed_at, j.started_at, j.finished_at, now()::timestamptz AS locked_at FROM replay_jobs j
+SELECT j.id, j.tenant_id, j.kind, j.state, j.version, j.wanted, j.rate_per_second, j.canary, j.pause_above_percent, j.scanned_to, j.scanned_seq, j.last_seq, j.total, j.already_delivered, j.possible_duplicates, j.undeliverable, j.shares, j.next_ordinal, j.released, j.skipped, j.paced_to, j.told, j.canary_passed, j.judged_tried, j.judged_failed, j.paused_by, j.reason, j.created_by, j.created_by_name, j.created_at, j.previewed_at, j.started_at, j.finished_at, now()::timestamptz AS locked_at FROM replay_jobs j
 WHERE j.id = $1 AND j.tenant_id = $2
 FOR UPDATE
 `
@@ -136,6 +143,7 @@ func (q *Queries) LockReplayJob(ctx context.Context, db DBTX, arg LockReplayJobP
 			&i.ReplayJob.Released,
 			&i.ReplayJob.Skipped,
 			&i.ReplayJob.PacedTo,
+			&i.ReplayJob.Told,
 			&i.ReplayJob.CanaryPassed,
 			&i.ReplayJob.JudgedTried,
 			&i.ReplayJob.JudgedFailed,
@@ -198,7 +206,7 @@ func (q *Queries) MoveReplayItems(ctx context.Context, db DBTX, arg MoveReplayIt
 }
 
 const ReplayJobPage = `-- name: ReplayJobPage :many
-SELECT id, tenant_id, kind, state, version, wanted, rate_per_second, canary, pause_above_percent, scanned_to, scanned_seq, last_seq, total, already_delivered, possible_duplicates, undeliverable, shares, next_ordinal, released, skipped, paced_to, canary_passed, judged_tried, judged_failed, paused_by, reason, created_by, created_by_name, created_at, previewed_at, started_at, finished_at FROM replay_jobs
+SELECT id, tenant_id, kind, state, version, wanted, rate_per_second, canary, pause_above_percent, scanned_to, scanned_seq, last_seq, total, already_delivered, possible_duplicates, undeliverable, shares, next_ordinal, released, skipped, paced_to, told, canary_passed, judged_tried, judged_failed, paused_by, reason, created_by, created_by_name, created_at, previewed_at, started_at, finished_at FROM replay_jobs
 WHERE id < $1
 ORDER BY id DESC
 LIMIT $2
@@ -241,6 +249,7 @@ func (q *Queries) ReplayJobPage(ctx context.Context, db DBTX, arg ReplayJobPageP
 			&i.Released,
 			&i.Skipped,
 			&i.PacedTo,
+			&i.Told,
 			&i.CanaryPassed,
 			&i.JudgedTried,
 			&i.JudgedFailed,
@@ -264,7 +273,7 @@ func (q *Queries) ReplayJobPage(ctx context.Context, db DBTX, arg ReplayJobPageP
 }
 
 const ReplayJobPageOfTenant = `-- name: ReplayJobPageOfTenant :many
-SELECT id, tenant_id, kind, state, version, wanted, rate_per_second, canary, pause_above_percent, scanned_to, scanned_seq, last_seq, total, already_delivered, possible_duplicates, undeliverable, shares, next_ordinal, released, skipped, paced_to, canary_passed, judged_tried, judged_failed, paused_by, reason, created_by, created_by_name, created_at, previewed_at, started_at, finished_at FROM replay_jobs
+SELECT id, tenant_id, kind, state, version, wanted, rate_per_second, canary, pause_above_percent, scanned_to, scanned_seq, last_seq, total, already_delivered, possible_duplicates, undeliverable, shares, next_ordinal, released, skipped, paced_to, told, canary_passed, judged_tried, judged_failed, paused_by, reason, created_by, created_by_name, created_at, previewed_at, started_at, finished_at FROM replay_jobs
 WHERE tenant_id = $1 AND id < $2
 ORDER BY id DESC
 LIMIT $3
@@ -308,6 +317,7 @@ func (q *Queries) ReplayJobPageOfTenant(ctx context.Context, db DBTX, arg Replay
 			&i.Released,
 			&i.Skipped,
 			&i.PacedTo,
+			&i.Told,
 			&i.CanaryPassed,
 			&i.JudgedTried,
 			&i.JudgedFailed,
@@ -331,7 +341,7 @@ func (q *Queries) ReplayJobPageOfTenant(ctx context.Context, db DBTX, arg Replay
 }
 
 const ReplayJobsByID = `-- name: ReplayJobsByID :many
-SELECT id, tenant_id, kind, state, version, wanted, rate_per_second, canary, pause_above_percent, scanned_to, scanned_seq, last_seq, total, already_delivered, possible_duplicates, undeliverable, shares, next_ordinal, released, skipped, paced_to, canary_passed, judged_tried, judged_failed, paused_by, reason, created_by, created_by_name, created_at, previewed_at, started_at, finished_at FROM replay_jobs WHERE id = ANY($1::uuid[])
+SELECT id, tenant_id, kind, state, version, wanted, rate_per_second, canary, pause_above_percent, scanned_to, scanned_seq, last_seq, total, already_delivered, possible_duplicates, undeliverable, shares, next_ordinal, released, skipped, paced_to, told, canary_passed, judged_tried, judged_failed, paused_by, reason, created_by, created_by_name, created_at, previewed_at, started_at, finished_at FROM replay_jobs WHERE id = ANY($1::uuid[])
 `
 
 // Served by the primary key.
@@ -366,6 +376,7 @@ func (q *Queries) ReplayJobsByID(ctx context.Context, db DBTX, ids []hub.ID) ([]
 			&i.Released,
 			&i.Skipped,
 			&i.PacedTo,
+			&i.Told,
 			&i.CanaryPassed,
 			&i.JudgedTried,
 			&i.JudgedFailed,
@@ -432,7 +443,7 @@ func (q *Queries) ReplayProgressOf(ctx context.Context, db DBTX, jobIds []hub.ID
 }
 
 const TryReplayJob = `-- name: TryReplayJob :many
-SELECT j.id, j.tenant_id, j.kind, j.state, j.version, j.wanted, j.rate_per_second, j.canary, j.pause_above_percent, j.scanned_to, j.scanned_seq, j.last_seq, j.total, j.already_delivered, j.possible_duplicates, j.undeliverable, j.shares, j.next_ordinal, j.released, j.skipped, j.paced_to, j.canary_passed, j.judged_tried, j.judged_failed, j.paused_by, j.reason, j.created_by, j.created_by_name, j.created_at, j.previewed_at, j.started_at, j.finished_at, now()::timestamptz AS locked_at FROM replay_jobs j
+SELECT j.id, j.tenant_id, j.kind, j.state, j.version, j.wanted, j.rate_per_second, j.canary, j.pause_above_percent, j.scanned_to, j.scanned_seq, j.last_seq, j.total, j.already_delivered, j.possible_duplicates, j.undeliverable, j.shares, j.next_ordinal, j.released, j.skipped, j.paced_to, j.told, j.canary_passed, j.judged_tried, j.judged_failed, j.paused_by, j.reason, j.created_by, j.created_by_name, j.created_at, j.previewed_at, j.started_at, j.finished_at, now()::timestamptz AS locked_at FROM replay_jobs j
 WHERE j.id = $1
 FOR UPDATE SKIP LOCKED
 `
@@ -475,6 +486,7 @@ func (q *Queries) TryReplayJob(ctx context.Context, db DBTX, id hub.ID) ([]TryRe
 			&i.ReplayJob.Released,
 			&i.ReplayJob.Skipped,
 			&i.ReplayJob.PacedTo,
+			&i.ReplayJob.Told,
 			&i.ReplayJob.CanaryPassed,
 			&i.ReplayJob.JudgedTried,
 			&i.ReplayJob.JudgedFailed,
@@ -502,11 +514,11 @@ const UpdateReplayJob = `-- name: UpdateReplayJob :exec
 UPDATE replay_jobs
 SET state = $1, version = $2, rate_per_second = $3, canary = $4, pause_above_percent = $5,
     next_ordinal = $6, released = $7, skipped = $8,
-    paced_to = $9, canary_passed = $10,
-    judged_tried = $11, judged_failed = $12,
-    paused_by = $13, reason = $14,
-    previewed_at = $15, started_at = $16, finished_at = $17
-WHERE id = $18
+    paced_to = $9, told = $10, canary_passed = $11,
+    judged_tried = $12, judged_failed = $13,
+    paused_by = $14, reason = $15,
+    previewed_at = $16, started_at = $17, finished_at = $18
+WHERE id = $19
 `
 
 type UpdateReplayJobParams struct {
@@ -519,6 +531,7 @@ type UpdateReplayJobParams struct {
 	Released          int64
 	Skipped           int64
 	PacedTo           *time.Time
+	Told              int64
 	CanaryPassed      bool
 	JudgedTried       int64
 	JudgedFailed      int64
@@ -542,6 +555,7 @@ func (q *Queries) UpdateReplayJob(ctx context.Context, db DBTX, arg UpdateReplay
 		arg.Released,
 		arg.Skipped,
 		arg.PacedTo,
+		arg.Told,
 		arg.CanaryPassed,
 		arg.JudgedTried,
 		arg.JudgedFailed,
