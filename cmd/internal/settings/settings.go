@@ -165,6 +165,9 @@ func load(p Program, environ []string) (Settings, []Line, error) {
 		}
 	}
 	faults = append(faults, unknown(given, s.table())...)
+	if len(faults) == 0 {
+		faults = s.contradictions()
+	}
 	if len(faults) > 0 {
 		return Settings{}, nil, errors.New(strings.Join(faults, "; "))
 	}

@@ -2,6 +2,7 @@ package settings_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -35,6 +36,37 @@ func TestLoad(t *testing.T) {
 		want    any
 		fails   []string // parts of the error
 	}{
+		"listen_address_without_a_port":     {environ: []string{"STREAMING_HUB_HTTP_LISTEN_ADDR=localhost"}, fails: []string{"HTTP_LISTEN_ADDR"}},
+		"listen_port_too_large":             {environ: []string{"STREAMING_HUB_HTTP_LISTEN_ADDR=:65536"}, fails: []string{"65535"}},
+		"listen_port_by_name":               {environ: []string{"STREAMING_HUB_HTTP_LISTEN_ADDR=:http"}, fails: []string{"HTTP_LISTEN_ADDR"}},
+		"topic_prefix_with_a_space":         {environ: []string{"STREAMING_HUB_TOPIC_PREFIX=a b"}, fails: []string{"TOPIC_PREFIX"}},
+		"topic_prefix_that_ends_with_a_dot": {environ: []string{"STREAMING_HUB_TOPIC_PREFIX=a."}, fails: []string{"TOPIC_PREFIX"}},
+		"type_prefix_with_a_pattern":        {environ: []string{"STREAMING_HUB_TYPE_PREFIX=a.*"}, fails: []string{"TYPE_PREFIX"}},
+		"header_prefix_with_a_colon":        {environ: []string{"STREAMING_HUB_HEADER_PREFIX=X Y:"}, fails: []string{"HEADER_PREFIX"}},
+		"tenant_with_a_space":               {environ: []string{"STREAMING_HUB_TENANT_ID=a b"}, fails: []string{"TENANT_ID"}},
+		"control_plane_url_of_a_script":     {environ: []string{"STREAMING_HUB_CONTROL_PLANE_URL=javascript:1"}, fails: []string{"http or https URL"}},
+		"control_plane_url_with_a_user":     {environ: []string{"STREAMING_HUB_CONTROL_PLANE_URL=https://me@host"}, fails: []string{"CONTROL_PLANE_URL"}},
+		"origin_with_a_path":                {environ: []string{"STREAMING_HUB_ALLOWED_ORIGINS=https://a.example,https://b.example/x"}, fails: []string{"https://b.example/x"}},
+		"origin_that_is_a_star":             {environ: []string{"STREAMING_HUB_ALLOWED_ORIGINS=*"}, fails: []string{"ALLOWED_ORIGINS"}},
+		"one_tenant_without_its_name":       {environ: []string{"STREAMING_HUB_MULTI_TENANT_ENABLED=false"}, fails: []string{"TENANT_ID"}},
+		"spread_longer_than_the_window": {
+			environ: []string{"STREAMING_HUB_AUTODISABLE_FAILURE_WINDOW=1h", "STREAMING_HUB_AUTODISABLE_FAILURE_SPREAD=61m"}, fails: []string{"1h1m", "1h"},
+		},
+		"spread_as_long_as_the_window": {
+			environ: []string{"STREAMING_HUB_AUTODISABLE_FAILURE_WINDOW=1h", "STREAMING_HUB_AUTODISABLE_FAILURE_SPREAD=60m"},
+			check:   func(s settings.Settings) any { return s.AutodisableFailureSpread }, want: time.Hour,
+		},
+		"forms_that_are_fine": {
+			environ: []string{
+				"STREAMING_HUB_HTTP_LISTEN_ADDR=:0", "STREAMING_HUB_TOPIC_PREFIX=acme", "STREAMING_HUB_TYPE_PREFIX=com.acme_2", "STREAMING_HUB_HEADER_PREFIX=X-Acme-",
+				"STREAMING_HUB_MULTI_TENANT_ENABLED=false", "STREAMING_HUB_TENANT_ID=acme_1", "STREAMING_HUB_CONTROL_PLANE_URL=https://hub.example/console",
+				"STREAMING_HUB_ALLOWED_ORIGINS=https://a.example, http://localhost:3000",
+			},
+			check: func(s settings.Settings) any { return s.AllowedOrigins }, want: []string{"https://a.example", "http://localhost:3000"},
+		},
+		"keys_that_are_none_are_not_repeated": {
+			environ: []string{"STREAMING_HUB_KEK_KEYS=k1:c2hvcnQ="}, fails: []string{"KEK_KEYS"},
+		},
 		"default_when_nothing_is_set": {
 			check: func(s settings.Settings) any { return s.DispatchWorkers }, want: 8,
 		},
@@ -176,7 +208,7 @@ func otlp(s settings.Settings) any {
 }
 
 func TestSecretsStayOutOfSight(t *testing.T) {
-	const password = "hunter2"
+	password := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("hunter2!"), 4))
 	environ := []string{"STREAMING_HUB_POSTGRES_DSN=postgres://u:" + password + "@h/d", "STREAMING_HUB_KEK_KEYS=k1:" + password, "OTEL_EXPORTER_OTLP_HEADERS=key=" + password}
 	s, err := settings.Load(settings.Program{}, environ)
 	if err != nil {
@@ -195,6 +227,16 @@ func TestSecretsStayOutOfSight(t *testing.T) {
 	for _, printed := range []string{fmt.Sprintf("%v %+v %#v %s %q %x", s, s, s, s.KEKKeys, s.KEKKeys, s.KEKKeys), fmt.Sprint(lines), log.String(), string(asJSON)} {
 		if strings.Contains(printed, password) || strings.Contains(printed, fmt.Sprintf("%x", password)) {
 			t.Errorf("a secret shows in %s", printed)
+		}
+	}
+}
+
+// An error about a secret says what is wrong with it and nothing of it.
+func TestSecretsStayOutOfErrors(t *testing.T) {
+	for _, bad := range []string{"hunter2hunter2", "k1:hunter2hunter2", "k1:aHVudGVyMmh1bnRlcjI="} {
+		_, err := settings.Load(settings.Program{}, []string{"STREAMING_HUB_KEK_KEYS=" + bad})
+		if err == nil || strings.Contains(err.Error(), "unter2") || strings.Contains(err.Error(), "aHVu") {
+			t.Errorf("error = %v", err)
 		}
 	}
 }

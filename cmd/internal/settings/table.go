@@ -14,7 +14,7 @@ func (s *Settings) table() []setting {
 		choice(&s.Role, "ROLE", RoleAll, []Role{RoleAll, RoleIngest, RoleDelivery},
 			"Part of the data plane's work that this process does."),
 		text(&s.HTTPListenAddr, "HTTP_LISTEN_ADDR", "127.0.0.1:8081",
-			"host:port of the HTTP server. The control plane's own default is 127.0.0.1:8080."),
+			"host:port of the HTTP server. The control plane's own default is 127.0.0.1:8080.").that("host:port", listenAddress),
 		duration(&s.ShutdownTimeout, "SHUTDOWN_TIMEOUT", 30*time.Second, time.Second, 10*time.Minute,
 			"How long a stopping process may finish its work before it gives up its leases."),
 		choice(&s.LogFormat, "LOG_FORMAT", "json", []string{"json", "text"},
@@ -40,15 +40,15 @@ func (s *Settings) table() []setting {
 			"Kafka consumer group of the facts; the dead-letter observer adds -dlq to it."),
 
 		text(&s.TopicPrefix, "TOPIC_PREFIX", "lerian.streaming",
-			"Topics <prefix>.<source> are followed, <prefix>.<source>.dlq observed."),
+			"Topics <prefix>.<source> are followed, <prefix>.<source>.dlq observed.").that("words with dots between them", dottedWords),
 		text(&s.TypePrefix, "TYPE_PREFIX", "studio.lerian",
-			"CloudEvents types are <prefix>.<source>.<resourcetype>.<eventtype>."),
+			"CloudEvents types are <prefix>.<source>.<resourcetype>.<eventtype>.").that("words with dots between them", dottedWords),
 		text(&s.HeaderPrefix, "HEADER_PREFIX", "X-Lerian-",
-			"Begins the names of the hub's own HTTP headers."),
+			"Begins the names of the hub's own HTTP headers.").that("letters, digits, hyphens", headerPrefix),
 		yesNo(&s.MultiTenantEnabled, "MULTI_TENANT_ENABLED", true,
 			"When false, an event without a tenantid belongs to TENANT_ID."),
 		text(&s.TenantID, "TENANT_ID", "",
-			"The only tenant when MULTI_TENANT_ENABLED is false."),
+			"The only tenant when MULTI_TENANT_ENABLED is false.").that("letters, digits, _ and -", tenantName),
 		number(&s.MaxBodyBytes, "MAX_BODY_BYTES", mib, 1, 16*mib, "bytes",
 			"Largest event body: a larger one is quarantined, and one that was stored under a higher bound is not delivered."),
 		number(&s.IngestBatch, "INGEST_BATCH", 500, 1, 5000, "records",
@@ -67,7 +67,7 @@ func (s *Settings) table() []setting {
 		yesNo(&s.AllowPrivateSinks, "ALLOW_PRIVATE_SINKS", false,
 			"Let destinations be http and on loopback or private addresses: development only."),
 		hidden(&s.KEKKeys, "KEK_KEYS", "id:base64 of 32 bytes, comma-separated",
-			"Keys that encrypt signing secrets at rest: the first encrypts, all decrypt. Without one nothing is signed and nothing is sent."),
+			"Keys that encrypt signing secrets at rest: the first encrypts, all decrypt. Without one nothing is signed and nothing is sent.").that("id:base64 of 32 bytes, comma-separated", keyring),
 
 		yesNo(&s.AutodisableEnabled, "AUTODISABLE_ENABLED", true,
 			"When false, failure policies are judged and shown, and nothing is disabled."),
@@ -106,8 +106,8 @@ func (s *Settings) table() []setting {
 			"Share of the events whose producer sent no trace context, and of such API requests, that are traced; the others follow the sampled flag of their traceparent."),
 
 		text(&s.ControlPlaneURL, "CONTROL_PLANE_URL", "",
-			"Address under which browsers reach the control plane; empty derives it from the request."),
+			"Address under which browsers reach the control plane; empty derives it from the request.").that("http or https URL", webURL),
 		list(&s.AllowedOrigins, "ALLOWED_ORIGINS", "", "https://host[:port],…",
-			"Further web origins whose pages may call the API."),
+			"Further web origins whose pages may call the API.").that("https://host[:port],…", origins),
 	}
 }
