@@ -21,13 +21,10 @@ type BackfillWish struct {
 // verified can be looked at: what it would get is known before it is switched
 // on. Such a job cannot be started.
 func (r *Replays) PreviewBackfill(ctx context.Context, a Actor, w BackfillWish) (hub.ReplayJob, []UserError, error) {
-	id, ok := ParseGlobalID(SubscriptionIDs, w.Subscription)
+	id, _ := ParseGlobalID(SubscriptionIDs, w.Subscription) // what is no id finds nothing
 	sub, err := r.subscription(ctx, a, hub.SubscriptionID{ID: id})
 	if err != nil {
 		return hub.ReplayJob{}, nil, err
-	}
-	if !ok {
-		sub = nil
 	}
 	job, mistakes := judgeBackfill(&w, sub)
 	if len(mistakes) > 0 {

@@ -23,12 +23,14 @@ const (
 // GlobalID is the text of a global id.
 func GlobalID(prefix string, id hub.ID) string { return prefix + hex.EncodeToString(id[:]) }
 
-// ParseGlobalID reads an id of one type. ok is false for anything else, which
-// is answered like an id that does not exist.
+// ParseGlobalID reads an id of one type. Anything else is the zero id, which
+// nothing has, and ok is false: it is answered like an id that does not exist.
 func ParseGlobalID(prefix, text string) (id hub.ID, ok bool) {
 	if len(text) != len(prefix)+2*len(id) || text[:len(prefix)] != prefix {
 		return id, false
 	}
-	_, err := hex.Decode(id[:], []byte(text[len(prefix):]))
-	return id, err == nil
+	if _, err := hex.Decode(id[:], []byte(text[len(prefix):])); err != nil {
+		return hub.ID{}, false
+	}
+	return id, true
 }

@@ -166,12 +166,12 @@ func (r *Replays) change(ctx context.Context, a Actor, job *hub.ReplayJob, actio
 
 // find gives a job that exists and that the actor sees, by its global id.
 func (r *Replays) find(ctx context.Context, a Actor, id string) (hub.ReplayJob, []UserError, error) {
-	key, ok := ParseGlobalID(JobIDs, id)
+	key, _ := ParseGlobalID(JobIDs, id) // what is no id finds nothing
 	list, err := r.ByID(ctx, a, []hub.JobID{{ID: key}})
 	switch {
 	case err != nil:
 		return hub.ReplayJob{}, nil, err
-	case !ok || len(list) == 0:
+	case len(list) == 0:
 		return hub.ReplayJob{}, []UserError{noJob()}, nil
 	}
 	return list[0], nil, nil

@@ -134,13 +134,13 @@ func filterPath(field string) []string { return []string{"input", "filter", fiel
 func (r *Replays) findNamed(ctx context.Context, a Actor, job *hub.ReplayJob, w *ReplayWish) (mistakes []UserError, err error) {
 	belongs := func(t hub.TenantID) bool { return a.Sees(t) && (job.Tenant == "" || t == job.Tenant) }
 	if w.Subscription != nil {
-		id, ok := ParseGlobalID(SubscriptionIDs, *w.Subscription)
+		id, _ := ParseGlobalID(SubscriptionIDs, *w.Subscription) // what is no id finds nothing
 		sub, err := r.subscription(ctx, a, hub.SubscriptionID{ID: id})
 		if err != nil {
 			return nil, err
 		}
 		path := filterPath("eventSubscriptionId")
-		if !ok || sub == nil || !belongs(sub.Tenant) {
+		if sub == nil || !belongs(sub.Tenant) {
 			mistakes = append(mistakes, userError(NotFound, path, "there is no such event subscription"))
 		} else if why := whyTakesNone(sub); why != "" {
 			mistakes = append(mistakes, userError(Invalid, path, "%s", why))
@@ -149,12 +149,12 @@ func (r *Replays) findNamed(ctx context.Context, a Actor, job *hub.ReplayJob, w 
 		}
 	}
 	if w.Destination != nil {
-		id, ok := ParseGlobalID(DestinationIDs, *w.Destination)
+		id, _ := ParseGlobalID(DestinationIDs, *w.Destination)
 		list, err := r.DB.DestinationsByID(ctx, []hub.DestinationID{{ID: id}})
 		if err != nil {
 			return nil, err
 		}
-		if !ok || len(list) == 0 || !belongs(list[0].Tenant) {
+		if len(list) == 0 || !belongs(list[0].Tenant) {
 			mistakes = append(mistakes, userError(NotFound, filterPath("destinationId"), "there is no such destination"))
 		} else {
 			job.Filter.Destination, job.Tenant = list[0].ID, list[0].Tenant

@@ -224,7 +224,7 @@ func (p parts) work(ctx, hard context.Context, c Config) error {
 	g.Go(func() error { return p.tenants.Run(ctx) })
 	g.Go(func() error { return p.watcher.Run(ctx) })
 	if c.Ingest {
-		g.Go(func() error { return p.consumer.Run(ctx) })
+		g.Go(func() error { return p.consumer.Run(ctx, hard) })
 		g.Go(func() error { return p.consumer.Readmit(ctx, p.configDB) })
 		g.Go(func() error { return p.consumer.Relay(ctx, p.configDB) })
 		g.Go(func() error { return p.deadLetters.Run(ctx) })

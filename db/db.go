@@ -98,8 +98,22 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	return &DB{pool: p, queries: dbsqlc.New()}, nil
 }
 
-// Close waits for the connections that are in use and closes them.
-func (d *DB) Close() { d.pool.Close() }
+// closeTime is how long a server that hangs may keep Close waiting.
+const closeTime = time.Second
+
+// Close waits for the connections that are in use and closes them. Those whose
+// server does not answer their farewell end with the process.
+func (d *DB) Close() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		d.pool.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeTime):
+	}
+}
 
 // Ping reports whether Postgres answers.
 func (d *DB) Ping(ctx context.Context) error {

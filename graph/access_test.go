@@ -22,6 +22,9 @@ func TestAccess_every_root_field_has_a_rule(t *testing.T) {
 			if !ok {
 				t.Errorf("%s has no rule in fieldActions", name)
 			}
+			if viewer := (controlplane.Actor{Role: hub.Viewer}); root == schema.Mutation && viewer.Can(action) {
+				t.Errorf("%s asks for %q, which a viewer may", name, action)
+			}
 			if admin := (controlplane.Actor{Role: hub.Admin}); !admin.Can(action) {
 				t.Errorf("%s asks for %q, which nobody may", name, action)
 			}

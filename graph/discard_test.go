@@ -127,5 +127,8 @@ func TestDiscardDeadLetters(t *testing.T) {
 		if a := w.ask(w.token("acme", hub.Viewer), discard, map[string]any{"input": map[string]any{"ids": last, "reason": "x"}}); a.code() != "FORBIDDEN" {
 			t.Errorf("a viewer: %+v", a)
 		}
+		if n := w.count(`SELECT count(*) FROM audit_log WHERE action = 'discard_dead_letter' AND after->>'reason' = 'x' AND tenant_id = 'acme'`); n != 0 {
+			t.Errorf("%d discards by a viewer", n)
+		}
 	})
 }

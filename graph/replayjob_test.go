@@ -171,8 +171,8 @@ func TestLive_replay_progress(t *testing.T) {
 		c.subscribe("b", progressQuery, map[string]any{"after": first["cursor"], "filter": map[string]any{"jobId": id}})
 		next(c, id+" RUNNING 2 0 <nil>")
 		d := w.socket(token)
-		d.subscribe("c", progressQuery, map[string]any{"after": page.at("replayJobs", "liveCursor"), "filter": map[string]any{"jobId": other}})
-		next(d, other+" READY 1 0 <nil>")
+		d.subscribe("c", progressQuery, map[string]any{"after": page.at("replayJobs", "liveCursor"), "filter": map[string]any{"jobId": id}})
+		next(d, id+" READY 2 0 <nil>")
 	})
 	t.Run("jobs_over_all_tenants_are_for_the_platform", func(t *testing.T) {
 		c := w.socket(platform)

@@ -61,6 +61,7 @@ func (c *Consumer) commit(ctx context.Context, client *kgo.Client, partitions []
 	}
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
+	defer context.AfterFunc(c.hard, cancel)()
 	stored, err := c.deps.Ledger.StoredUpTo(ctx, asked)
 	if c.outages.Failed("check offsets before their commit", err) {
 		return

@@ -120,8 +120,9 @@ type Deps struct {
 type Consumer struct {
 	deps    Deps
 	outages *outage.Book
-	bulk    chan struct{} // one token per large transaction at once
-	single  chan struct{} // one token for small ones, which never wait for large ones
+	hard    context.Context // of Run: behind it nothing is waited for
+	bulk    chan struct{}   // one token per large transaction at once
+	single  chan struct{}   // one token for small ones, which never wait for large ones
 	budget  *byteBudget
 
 	mu         sync.Mutex
@@ -145,7 +146,7 @@ func NewConsumer(d Deps) *Consumer {
 		d.Writers = 2
 	}
 	return &Consumer{
-		deps: d, outages: outage.New(d.Log), bulk: make(chan struct{}, d.Writers), single: make(chan struct{}, smallWriters), budget: newByteBudget(maxQueuedBytes),
+		deps: d, outages: outage.New(d.Log), hard: context.Background(), bulk: make(chan struct{}, d.Writers), single: make(chan struct{}, smallWriters), budget: newByteBudget(maxQueuedBytes),
 		partitions: map[topicPartition]*partition{}, away: errors.New("the brokers were not asked yet"),
 	}
 }
@@ -171,9 +172,10 @@ func (c *Consumer) Ready() error {
 }
 
 // Run consumes until ctx ends, then finishes the transactions under way,
-// commits and leaves the group. It returns when all of that is done; the only
-// error is a configuration that Kafka's client refuses.
-func (c *Consumer) Run(ctx context.Context) error {
+// commits and leaves the group, all of it within hard. It returns when that is
+// done; the only error is a configuration that Kafka's client refuses.
+func (c *Consumer) Run(ctx, hard context.Context) error {
+	c.hard = hard
 	client, err := kgo.NewClient(append(append([]kgo.Opt{}, c.deps.Kafka...),
 		kgo.ConsumerGroup(c.deps.Group),
 		kgo.ConsumeRegex(),
@@ -362,12 +364,13 @@ func (c *Consumer) stop(gone map[string][]int32, finish bool) []*partition {
 	for _, p := range stopped {
 		p.stop(finish)
 	}
-	late := time.AfterFunc(finishTime, func() {
+	finishing, cancel := context.WithTimeout(c.hard, finishTime)
+	defer cancel()
+	defer context.AfterFunc(finishing, func() {
 		for _, p := range stopped {
 			p.cancel()
 		}
-	})
-	defer late.Stop()
+	})()
 	for _, p := range stopped {
 		<-p.done
 	}

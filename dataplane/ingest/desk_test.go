@@ -129,7 +129,7 @@ func (d *desk) consume(inbox interface {
 	})
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	go func() { r.done <- r.Run(ctx) }()
+	go func() { r.done <- r.Run(ctx, context.Background()) }()
 	d.Cleanup(func() { r.end(d.T) })
 	return r
 }
