@@ -124,7 +124,7 @@ func TestDiscardDeadLetters(t *testing.T) {
 		if p := w.must(token, discard, map[string]any{"input": map[string]any{"ids": hundred[:100], "reason": strings.Repeat("é", 500)}}).at("discardDeadLetters"); len(at(p, "deliveries").([]any)) != 1 {
 			t.Errorf("%v", p)
 		}
-		if a := w.ask(w.token("acme", hub.Viewer), discard, map[string]any{"input": map[string]any{"ids": last, "reason": "x"}}); a.code() != "FORBIDDEN" {
+		if a := w.ask(w.token("acme", hub.Viewer), discard, map[string]any{"input": map[string]any{"ids": s.died(1), "reason": "x"}}); a.code() != "FORBIDDEN" {
 			t.Errorf("a viewer: %+v", a)
 		}
 		if n := w.count(`SELECT count(*) FROM audit_log WHERE action = 'discard_dead_letter' AND after->>'reason' = 'x' AND tenant_id = 'acme'`); n != 0 {

@@ -86,7 +86,9 @@ func TestLimits(t *testing.T) {
 		"aliases":     {`{ viewer { ` + strings.Repeat(`a: name `, 101) + `} }`, "LIMIT_EXCEEDED"},
 		"fragments":   {`{ viewer { ...a } } fragment a on Viewer { ` + strings.Repeat(`...b `, 200) + `} fragment b on Viewer { ` + strings.Repeat(`...c `, 200) + `} fragment c on Viewer { name }`, "LIMIT_EXCEEDED"},
 		"complexity":  {`{ deliveries(first: 100) { nodes { event { deliveries(first: 100) { nodes { event { id } } } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
-		"tokens":      {`{ viewer { ` + strings.Repeat(`name `, 10_001) + `} }`, "GRAPHQL_PARSE_FAILED"},
+		"complexity_of_a_mutation": {`mutation { discardDeadLetters(input: {reason: "x", ids: [` + strings.Repeat(`"dlv_x" `, 100) + `]}) {
+			deliveries { event { deliveries(first: 100) { nodes { event { id } } } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
+		"tokens": {`{ viewer { ` + strings.Repeat(`name `, 10_001) + `} }`, "GRAPHQL_PARSE_FAILED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if a := w.ask(token, c.query, nil); a.code() != c.code {
