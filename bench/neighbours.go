@@ -39,10 +39,11 @@ func measureQuiet(ctx context.Context, o options, r *result) error {
 	}
 	r.QuietP99Ratio = &ratio
 	r.rows = append(r.rows, row{"quiet tenant's p99, beside / alone", fmt.Sprintf("%.2f", ratio), "≤ 3", how})
-	if ratio, how, err = quietBeside(ctx, o, 0); err != nil {
+	saturated, how, err := quietBeside(ctx, o, 0)
+	if err != nil {
 		return err
 	}
-	r.rows = append(r.rows, row{"the same, all cores saturated", fmt.Sprintf("%.2f", ratio), "", how})
+	r.rows = append(r.rows, row{"the same, all cores saturated", fmt.Sprintf("%.2f", saturated), "", how})
 	return nil
 }
 
