@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -42,6 +44,7 @@ type world struct {
 	api      *graph.Server
 	feed     *controlplane.Feed
 	server   *httptest.Server
+	accepted atomic.Pointer[net.TCPConn] // the newest connection
 	log      *lockedBuffer
 }
 
@@ -118,7 +121,12 @@ func newWorldOn(t *testing.T, dsn string) *world {
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = w.feed.Run(ctx) }()
-	w.server = httptest.NewServer(w.api)
+	w.server = httptest.NewUnstartedServer(w.api)
+	w.server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		w.accepted.Store(c.(*net.TCPConn))
+		return graph.ConnContext(ctx, c)
+	}
+	w.server.Start()
 	t.Cleanup(func() {
 		closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

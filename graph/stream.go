@@ -44,7 +44,10 @@ func (g *gate) stream(w http.ResponseWriter, r *http.Request) {
 type liveKey struct{}
 
 // onLive marks a request whose answer can have many parts.
-func onLive(ctx context.Context) context.Context { return context.WithValue(ctx, liveKey{}, true) }
+func onLive(ctx context.Context) context.Context {
+	boundSending(ctx)
+	return context.WithValue(ctx, liveKey{}, true)
+}
 
 // liveOnly refuses a live feed whose request takes one answer only: it would
 // hold the request until the first item comes, and nobody would look at the

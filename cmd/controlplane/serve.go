@@ -17,6 +17,7 @@ import (
 func serve(ctx context.Context, l net.Listener, h http.Handler, api *graph.Server, patience time.Duration) error {
 	server := &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ConnContext: graph.ConnContext,
 		// No write timeout: streams last. Each write to one has its own.
 	}
 	failed := make(chan error, 1)
