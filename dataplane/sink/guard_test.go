@@ -241,6 +241,11 @@ func TestAttempt_TLS(t *testing.T) {
 		return jobTo(strings.Replace("https://"+p.addr, "127.0.0.1", "localhost", 1), 5*time.Second)
 	}
 
+	t.Run("connection_of_a_handshake_that_fails_is_closed", func(t *testing.T) {
+		p := newPeer(t, func(c *caller) { c.say("HTTP/1.1 400 Bad Request\r\n\r\n"); c.drain() })
+		wantFailure(t, attempt(t, sinkFor(t), to(p)), hub.ErrTLS, hub.PhaseTLS)
+		p.wantEnded(t)
+	})
 	t.Run("good_certificate_by_server_name", func(t *testing.T) {
 		good := ca.issue(t, nothing)
 		p := tlsPeer(t, &tls.Config{GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
